@@ -1,0 +1,61 @@
+# Two commands do all the set-up on a fresh machine with Python (3.11 or newer), pip and make:
+#   make run     install, then train and judge the first system: one HTML report
+#   make test    install, then ruff, mypy and the tests
+# TORCH chooses the build of PyTorch: cpu (default), cuda (PyPI's own), or an index name such as cu128.
+
+PYTHON ?= python3
+TORCH  ?= cpu
+JOBS   ?= 2
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready-$(TORCH)
+DOCS   := $(VENV)/.ready-docs
+
+# One thread a process: small networks run faster so, and the tests run JOBS processes at once.
+export OMP_NUM_THREADS ?= 1
+
+ifeq ($(TORCH),cuda)
+TORCH_INDEX :=
+else
+TORCH_INDEX := --extra-index-url https://download.pytorch.org/whl/$(TORCH) --retries 1
+endif
+
+.PHONY: run test test-all lint bench docs env clean
+
+run: $(STAMP)
+	$(BIN)/saccade run snl
+
+test: lint
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+test-all: lint
+	$(BIN)/python -m pytest -n $(JOBS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/saccade bench
+
+docs: $(DOCS)
+	$(BIN)/mkdocs build --strict --quiet --config-file docs/mkdocs.yml
+	@echo "the site is in site/index.html"
+
+env: $(STAMP)
+
+# torch goes first and alone, so that only its own lookup asks PyTorch's index.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	rm -f $(VENV)/.ready-*
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --constraint constraints.txt $(TORCH_INDEX) torch
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+$(DOCS): $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,docs]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache

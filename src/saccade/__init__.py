@@ -1,0 +1,25 @@
+"""Saccade: published vision systems as one PyTorch library.
+
+``saccade.create("snl", variant="snl", classes=10)`` builds a model, ``saccade.load("weights.safetensors")`` reads one,
+``saccade.evaluate`` and ``saccade.predict`` use it. Parts are in :mod:`saccade.nn` and :mod:`saccade.ops`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from saccade.api import create, describe, evaluate, features, load, predict
+
+__all__ = ["__version__", "create", "describe", "evaluate", "features", "load", "predict"]
+
+
+def __getattr__(name: str) -> Any:
+    # PyTorch takes seconds to import: it is, when the first of these is used.
+    if name in __all__:
+        from saccade import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'saccade' has no attribute {name!r}")

@@ -1,0 +1,99 @@
+"""The one thing passed everywhere: what a piece of work may know of the run it is part of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from saccade.data.loader import Data, in_order
+from saccade.errors import Cancelled
+from saccade.files import load_tensors, save_tensors
+from saccade.progress import Progress
+
+C = TypeVar("C")
+F = TypeVar("F")
+T = TypeVar("T")
+
+
+def _backward(loss: Tensor) -> None:
+    loss.backward()
+
+
+@dataclass
+class Context(Generic[C, F]):
+    """Config, facts, device, randomness, progress, and the folder that may be written to."""
+
+    config: C
+    folder: Path
+    """Files go here and nowhere else."""
+    facts: F = None  # type: ignore[assignment]  # known once the data has been seen
+    """What the data decided. A phase that changes the model's shape replaces them in :meth:`System.start`."""
+    device: torch.device = torch.device("cpu")
+    generator: torch.Generator = field(default_factory=torch.Generator)
+    """On the device; seeded anew for every step, evaluation, rebuild and prediction."""
+    progress: Progress = field(default_factory=Progress)
+    cancelled: Callable[[], bool] = bool
+    """Whether someone asked the work to stop; long loops of a system's own look at it."""
+
+    phase: str = ""
+    epoch: int = 0
+    step: int = 0
+    """Of the phase."""
+    turn: str = ""
+    """The optimiser whose losses are asked for, when there are several."""
+    optimisers: dict[str, Optimizer] = field(default_factory=dict)
+    """For updates made by hand; their rates follow the schedule."""
+    backward: Callable[[Tensor], None] = _backward
+    """Back-propagate a loss, for updates made by hand."""
+    scalars: dict[str, float] = field(default_factory=dict)
+
+    rank: int = 0
+    world: int = 1
+    workers: int = 0
+
+    def log(self, **values: float | Tensor) -> None:
+        """Write numbers beside the losses of this step."""
+        self.scalars.update({k: v.detach().item() if isinstance(v, Tensor) else v for k, v in values.items()})
+
+    def batches(self, data: Data, size: int, label: str = "") -> Iterator[Any]:
+        """This process's share of the data in order, on the device, in batches; every sample once over all processes."""
+        share = range(self.rank * len(data) // self.world, (self.rank + 1) * len(data) // self.world)
+        loader = in_order(data, share, size, self.workers)
+        shown: Iterable[Any] = self.progress.track(loader, label) if label else loader
+        for batch in shown:
+            if self.cancelled():
+                raise Cancelled("cancelled")
+            yield self.to_device(batch)
+
+    def gather(self, values: Tensor) -> Tensor:
+        """What all processes computed from :meth:`batches`, joined along the first dimension in the data's order."""
+        if self.world == 1:
+            return values
+        parts: list[Any] = [None] * self.world
+        torch.distributed.all_gather_object(parts, values.cpu())
+        return torch.cat(parts).to(values.device)
+
+    def to_device(self, batch: T) -> T:
+        """A batch (tensors in dicts, lists, tuples) on the device."""
+        if isinstance(batch, Tensor):
+            return batch.to(self.device, non_blocking=True)
+        if isinstance(batch, dict):
+            return type(batch)((k, self.to_device(v)) for k, v in batch.items())
+        if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+            return type(batch)(*map(self.to_device, batch))
+        if isinstance(batch, list | tuple):
+            return type(batch)(map(self.to_device, batch))  # type: ignore[call-arg]
+        return batch
+
+    def keep(self, name: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Tensors computed once and kept in the run's folder: features, teacher maps, indices."""
+        path = self.folder / "prepared" / f"{name}.safetensors"
+        if not path.exists():
+            save_tensors(path, compute())
+        return load_tensors(path)[0]

@@ -1,0 +1,1 @@
+"""Reading what several rooms read, and turning samples into batches."""

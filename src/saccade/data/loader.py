@@ -1,0 +1,142 @@
+"""From samples to batches, so that nothing depends on workers, processes or where a run was stopped.
+
+Data is anything with a length and samples by index. Three more methods are used when they are there:
+
+* ``draw(index, generator)``: the sample for training, with its random augmentation drawn from ``generator``;
+* ``batches(size, generator)``: the index batches of one epoch (identity-balanced sampling, buckets by length);
+* ``collate(samples)``: how samples become a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch.utils.data import DataLoader, default_collate
+
+from saccade.errors import SaccadeError
+from saccade.seeding import generator
+
+
+@runtime_checkable
+class Data(Protocol):
+    """Samples by index."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Augmented:
+    """Data whose training samples pass through ``augment(sample, generator)``."""
+
+    data: Data
+    augment: Callable[[Any, torch.Generator], Any]
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.data[index]
+
+    def draw(self, index: int, generator: torch.Generator) -> Any:
+        return self.augment(self.data[index], generator)
+
+
+class Plan:
+    """Which samples make which batch of which epoch: a function of the seed alone."""
+
+    def __init__(self, data: Data, size: int, seed: tuple[int | str, ...], drop_last: bool = True) -> None:
+        if not len(data):
+            raise SaccadeError("there is nothing to train on: the training data is empty")
+        self.data, self.size, self.seed, self.drop_last = data, size, seed, drop_last
+        self._kept: dict[int, list[list[int]]] = {}
+
+    def epoch(self, epoch: int) -> list[list[int]]:
+        """The index batches of an epoch."""
+        if epoch not in self._kept:
+            # The loader reads ahead, so the epoch that trains and the one after it are both in use.
+            self._kept = {e: batches for e, batches in self._kept.items() if e == epoch - 1}
+            self._kept[epoch] = self._make(generator(*self.seed, "order", epoch))
+        return self._kept[epoch]
+
+    def _make(self, source: torch.Generator) -> list[list[int]]:
+        own = getattr(self.data, "batches", None)
+        if own is not None:
+            batches = [list(map(int, batch)) for batch in own(self.size, source)]
+            if not batches:
+                raise SaccadeError("there is nothing to train on: no batch could be made of the training data")
+            return batches
+        order = torch.randperm(len(self.data), generator=source).tolist()
+        batches = [order[i : i + self.size] for i in range(0, len(order), self.size)]
+        if self.drop_last and len(batches) > 1 and len(batches[-1]) < self.size:
+            batches.pop()
+        return batches
+
+    def stream(
+        self, epoch: int, batch: int, *, pieces: int = 1, rank: int = 0, world: int = 1, workers: int = 0
+    ) -> Iterator[Any]:
+        """Batches without end from a place in the plan on: of each this process's share, cut into ``pieces``."""
+        loader: DataLoader[Any] = DataLoader(
+            _Drawn(self.data, self.seed),  # type: ignore[arg-type]
+            batch_sampler=_Places(self, epoch, batch, pieces, rank, world),  # type: ignore[arg-type]
+            collate_fn=collator(self.data),
+            num_workers=workers,
+        )
+        return iter(loader)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Batches of (epoch, index), from a place in the plan on."""
+
+    plan: Plan
+    first_epoch: int
+    first_batch: int
+    pieces: int
+    rank: int
+    world: int
+
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+        epoch, skip = self.first_epoch, self.first_batch
+        while True:
+            for batch in self.plan.epoch(epoch)[skip:]:
+                share = [(epoch, index) for index in batch[self.rank :: self.world]]
+                for piece in range(self.pieces):
+                    yield share[piece :: self.pieces]
+            epoch, skip = epoch + 1, 0
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Training samples by (epoch, index), each with a generator of its own."""
+
+    data: Data
+    seed: tuple[int | str, ...]
+
+    def __getitem__(self, place: tuple[int, int]) -> Any:
+        epoch, index = place
+        draw = getattr(self.data, "draw", None)
+        if draw is None:
+            return self.data[index]
+        return draw(index, generator(*self.seed, "sample", epoch, index))
+
+
+def in_order(data: Data, indices: Sequence[int], size: int, workers: int = 0) -> DataLoader[Any]:
+    """Plain batches of the given samples, in order: for evaluation."""
+    batches = [list(indices[i : i + size]) for i in range(0, len(indices), size)]
+    return DataLoader(
+        data,  # type: ignore[arg-type]
+        batch_sampler=batches,
+        collate_fn=collator(data),
+        num_workers=workers,
+    )
+
+
+def collator(data: Data) -> Callable[[list[Any]], Any]:
+    """The data's own way to make a batch, or the usual one."""
+    own: Callable[[list[Any]], Any] = getattr(data, "collate", default_collate)
+    return own

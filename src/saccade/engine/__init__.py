@@ -1,0 +1,1 @@
+"""Training, evaluation and checkpoints for any system: knows the contract, and no system."""

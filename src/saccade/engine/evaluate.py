@@ -1,0 +1,35 @@
+"""Evaluation by a system's own protocol, under the same conditions every time."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import nn
+
+from saccade.context import Context
+from saccade.data.loader import Data
+from saccade.errors import SaccadeError
+from saccade.seeding import derive
+from saccade.system import System
+
+
+def run_evaluation(
+    system: System[Any, Any], ctx: Context[Any, Any], model: nn.Module | None, data: Data, fabric: Fabric | None = None
+) -> dict[str, float]:
+    """The system's metrics of a model on data: evaluation mode, no gradients, its own fixed randomness."""
+    if not len(data):
+        raise SaccadeError(f"there is nothing to evaluate {system.about.name} on: the data is empty")
+    seed = getattr(ctx.config, "seed", 0)
+    torch.manual_seed(derive(seed, "evaluate"))
+    ctx.generator.manual_seed(derive(seed, "evaluate", "own"))
+    if model is not None:
+        model.eval()
+    with torch.no_grad(), fabric.autocast() if fabric else nullcontext():
+        found = {name: float(value) for name, value in system.evaluate(ctx, model, data).items()}
+    missing = [name for name in system.metrics if name not in found]
+    if missing:
+        raise SaccadeError(f"{system.about.name} declares the metric {missing[0]!r} but its evaluation does not give it")
+    return found

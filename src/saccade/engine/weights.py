@@ -1,0 +1,104 @@
+"""Weights files that rebuild their model alone: system, variant, config and facts travel in the metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from saccade import __version__, catalogue
+from saccade.config import from_json, to_json
+from saccade.errors import SaccadeError
+from saccade.files import load_tensors, read_metadata
+from saccade.system import System
+
+FORMAT = "1"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a model is: enough to build it."""
+
+    system: str
+    preset: str
+    variant: str
+    config: Any
+    facts: Any
+
+    def metadata(self, system: System[Any, Any]) -> dict[str, str]:
+        """As a weights file carries it."""
+        return {
+            "format": FORMAT,
+            "saccade": __version__,
+            "system": self.system,
+            "preset": self.preset,
+            "variant": self.variant,
+            "config": json.dumps(to_json(self.config)),
+            "facts": json.dumps(to_json(self.facts)),
+            "preprocessing": json.dumps(to_json(system.preprocessing(self.config))),
+        }
+
+    @classmethod
+    def read(cls, metadata: Mapping[str, str], path: Path) -> Identity:
+        """From a weights file's metadata."""
+        if "system" not in metadata or "config" not in metadata:
+            raise SaccadeError(f"{path} was not written by Saccade: its metadata names no system and config")
+        if metadata.get("format") != FORMAT:
+            raise SaccadeError(
+                f"{path} has weights format {metadata.get('format')!r}, this Saccade ({__version__}) reads {FORMAT!r}; "
+                f"it was written by Saccade {metadata.get('saccade', 'of unknown version')}"
+            )
+        system = catalogue.load(metadata["system"])
+        try:
+            config, facts = json.loads(metadata["config"]), json.loads(metadata.get("facts", "{}"))
+        except ValueError:
+            raise SaccadeError(f"{path} is damaged: its config or facts are not JSON") from None
+        return cls(
+            metadata["system"],
+            metadata.get("preset", ""),
+            metadata.get("variant", ""),
+            from_json(system.Config, config, f"the config in {path}"),
+            from_json(system.Facts, facts, f"the facts in {path}"),
+        )
+
+
+def identify(path: Path) -> Identity:
+    """What a weights file holds, without reading its tensors."""
+    return Identity.read(read_metadata(path), path)
+
+
+def load_model(path: Path) -> tuple[nn.Module, Identity]:
+    """The model a weights file holds, in evaluation mode."""
+    tensors, metadata = load_tensors(path)
+    identity = Identity.read(metadata, path)
+    model = catalogue.load(identity.system).build(identity.config, identity.facts)
+    insert(model, tensors, path)
+    return model.eval(), identity
+
+
+def insert(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Load weights whose names and shapes must all fit."""
+    try:
+        model.load_state_dict(dict(tensors))
+    except RuntimeError as error:
+        reason = str(error).split("\n")[1].strip() if "\n" in str(error) else str(error)
+        raise SaccadeError(f"the weights in {path} do not fit the model: {reason}") from None
+
+
+def insert_what_fits(model: nn.Module, path: Path) -> str:
+    """Start from weights of a model that may differ, as for fine-tuning. Says what was left out."""
+    tensors, _ = load_tensors(path)
+    own = model.state_dict()
+    fitting = {k: v for k, v in tensors.items() if k in own and own[k].shape == v.shape}
+    if not fitting:
+        raise SaccadeError(f"nothing in {path} fits the model: no name and shape agree")
+    with torch.no_grad():
+        model.load_state_dict(own | fitting)
+    left_out = sorted(set(own) - set(fitting))
+    some = ", ".join(left_out[:3]) + (", ..." if len(left_out) > 3 else "")
+    return f"{len(fitting)} of {len(own)} tensors start from {path}" + (f"; new: {some}" if left_out else "")

@@ -1,0 +1,45 @@
+"""Errors written for the person who reads them: one sentence, no traceback on the command line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SaccadeError(ValueError):
+    """Something given was wrong or missing. The message is one sentence that names it and says what was expected."""
+
+    exit_code = 2
+
+
+class NotOffered(SaccadeError):
+    """A system was asked for something its method has no use for."""
+
+
+class Diverged(SaccadeError):
+    """A loss stopped being finite; nothing was wrong with the command."""
+
+    exit_code = 1
+
+
+class Cancelled(SaccadeError):
+    """Someone asked the work to stop; whoever runs it saves what there is."""
+
+    exit_code = 130
+
+
+class Interrupted(SaccadeError):
+    """The run was asked to stop, and has saved what it had."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'snl'?)`` when something known is near, otherwise what there is to choose from."""
+    known = sorted(known)
+    near = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    if near:
+        return f" (did you mean {' or '.join(map(repr, near))}?)"
+    return f" (there is {', '.join(map(repr, known))})" if known else " (there is none)"

@@ -1,0 +1,96 @@
+"""Files written whole or not at all, and weights that cannot execute code."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from saccade.errors import SaccadeError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place to write a file to; it takes ``path``'s place at the end, whole, or is removed if something failed."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise SaccadeError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_text(path: Path, content: str) -> None:
+    """Text, whole or not at all."""
+    with replacing(path) as partial:
+        partial.write_text(content, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """JSON that a person can read."""
+    write_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """JSON, or one sentence that names the file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SaccadeError(f"{path} does not exist") from None
+    except (OSError, ValueError) as error:
+        raise SaccadeError(f"{path} is not readable JSON: {error}") from error
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """Tensors as safetensors, whole or not at all. Tensors that share memory are stored apart."""
+    from safetensors.torch import save_file
+
+    own: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().cpu().contiguous()
+        place = tensor.untyped_storage().data_ptr()
+        own[name] = tensor.clone() if place in seen else tensor
+        seen.add(place)
+    with replacing(path) as partial:
+        save_file(own, partial, metadata=dict(metadata or {}))
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and metadata of a safetensors file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    metadata = read_metadata(path)
+    try:
+        return load_file(path), metadata
+    except (SafetensorError, OSError) as error:
+        raise SaccadeError(f"{path} is not a whole safetensors file: {error}") from error
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata of a safetensors file, without reading its tensors."""
+    try:
+        with path.open("rb") as file:
+            size = struct.unpack("<Q", file.read(8))[0]
+            if size > os.fstat(file.fileno()).st_size:
+                raise ValueError("its header is longer than the file")
+            header = json.loads(file.read(size))
+    except FileNotFoundError:
+        raise SaccadeError(f"{path} does not exist") from None
+    except (OSError, ValueError, struct.error) as error:
+        raise SaccadeError(f"{path} is not a safetensors file: {error}") from error
+    metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
+    return dict(metadata) if isinstance(metadata, dict) else {}

@@ -1,0 +1,68 @@
+"""Updates made by hand: a sign step on the first layer, an ordinary optimiser on the second.
+
+```python
+from fake_byhand import SYSTEM
+assert SYSTEM.trains and SYSTEM.offers("update")
+```
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from saccade.about import About
+from saccade.system import Learns, Metric, Published, System, Variant
+from saccade.training import Optimiser, Training
+
+ABOUT = About("fake-byhand", "By hand", ("N. Body",), "Nowhere 2020", ("recognition",), "Steps.", "@misc{hand}")
+
+
+@dataclass(frozen=True)
+class Config:
+    sign_step: float = 0.01
+    train: Training = Training(steps=20, batch=8, optimiser=Optimiser("adamw", lr=0.01))
+    seed: int = 0
+
+
+class ByHand(System):
+    about, Config = ABOUT, Config
+    presets = {"tiny": Config(), "paper": Config()}
+    variants = {"sign": Variant("sign"), "still": Variant("first layer still", {"sign_step": 0.0})}
+    metrics = {"error": Metric("squared error", higher_is_better=False)}
+    published = {"paper": Published({}, (1, 1), parameters=33)}
+    learns = Learns("fit", steps=20, share=0.8)
+
+    def data(self, ctx, split):
+        x = torch.randn(48, 6, generator=torch.Generator().manual_seed(len(split)))
+        return [(row, row.abs().sum()) for row in x]
+
+    def build(self, config, facts):
+        return nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 1))
+
+    def example(self, config, facts, batch=1):
+        return (torch.zeros(batch, 6),)
+
+    def parameters(self, model, optimiser, alone):
+        return model[2]
+
+    def update(self, ctx, model, batch):
+        loss = ((model(batch[0])[:, 0] - batch[1]) ** 2).mean()
+        first = model.get_submodule("0").weight
+        ctx.optimisers["optimiser"].zero_grad()
+        first.grad = None
+        ctx.backward(loss)
+        with torch.no_grad():
+            first -= ctx.config.sign_step * first.grad.sign()
+        ctx.optimisers["optimiser"].step()
+        ctx.log(norm=first.norm())
+        return {"fit": loss}
+
+    def evaluate(self, ctx, model, data):
+        parts = [(model(x)[:, 0] - y) ** 2 for x, y in ctx.batches(data, 16)]
+        return {"error": torch.cat(parts).mean()}
+
+
+SYSTEM = ByHand()

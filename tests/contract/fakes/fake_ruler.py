@@ -1,0 +1,73 @@
+"""No model at all: a measure of how far apart two lists of numbers are.
+
+```python
+from fake_ruler import distance
+assert distance([1, 2], [1, 4]) == 1.0
+```
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from saccade.about import About
+from saccade.claims import Claim
+from saccade.data.layouts import Layout, find
+from saccade.errors import SaccadeError
+from saccade.files import write_json
+from saccade.inputs import Artifact, Graph
+from saccade.system import Metric, System, Variant
+
+ABOUT = About("fake-ruler", "A ruler", ("N. Body",), "Nowhere 2020", ("maps",), "Measures.", "@misc{ruler}")
+
+
+def distance(a, b):
+    if len(a) != len(b) or not a:
+        raise SaccadeError(f"expected two lists of one length, got {len(a)} and {len(b)} numbers")
+    return sum(abs(x - y) for x, y in zip(a, b, strict=True)) / len(a)
+
+
+def read(path, split="test"):
+    try:
+        return [[float(v) for v in line.split()] for line in path.read_text().strip().splitlines()]
+    except (OSError, ValueError) as error:
+        raise SaccadeError(f"{path} is not rows of numbers: {error}") from error
+
+
+@dataclass(frozen=True)
+class Config:
+    data: str = "embedded"
+    scale: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Inputs:
+    truth: Graph
+    prediction: Graph
+
+
+class Ruler(System):
+    about, Config, Inputs = ABOUT, Config, Inputs
+    presets = {"tiny": Config(), "paper": Config()}
+    variants = {"plain": Variant("plain"), "doubled": Variant("doubled", {"scale": 2.0})}
+    metrics = {"distance": Metric("distance", higher_is_better=False)}
+    layouts = {"folder": Layout(read, "a text file with two rows of numbers")}
+    claims = [Claim("zero", "A list is at no distance from itself.", "Sec. 1", "exact", lambda _: distance([3], [3]), 0)]
+
+    def data(self, ctx, split):
+        found = find(ctx.config.data, self.layouts)
+        rows = found[0].read(found[1], split) if found else [[1.0, 2.0, 3.0], [1.0, 2.5, 2.0]]
+        distance(*rows) if len(rows) == 2 else distance(rows, [])
+        return rows
+
+    def evaluate(self, ctx, model, data):
+        return {"distance": ctx.config.scale * distance(data[0], data[1])}
+
+    def predict(self, ctx, model, inputs):
+        path = ctx.folder / "distance.json"
+        write_json(path, distance(read(inputs.truth)[0], read(inputs.prediction)[0]))
+        return [Artifact("json", path, "How far apart they are.")]
+
+
+SYSTEM = Ruler()
