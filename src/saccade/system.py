@@ -116,6 +116,8 @@ class System(Generic[C, F]):
     published: Mapping[str, Published] = {}
     learns: Learns | None = None
     claims: Sequence[Claim] = ()
+    tiny_minutes: float = 0.0
+    """About how long `tiny` trains on two cores, to say so before someone does."""
 
     # Data -------------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,9 @@ def execute(run: Run, progress: Progress) -> dict[str, float]:
                 facts = system.facts(ctx, data)
                 model = system.build(order.config, facts)
             ctx.facts = facts
+            judging = time.monotonic()
             metrics = run_evaluation(system, ctx, model, data, fabric)
+            judging = time.monotonic() - judging
     write_json(
         run.folder / "result.json",
         {
@@ -59,6 +61,7 @@ def execute(run: Run, progress: Progress) -> dict[str, float]:
             "steps": steps,
             "seconds": round(time.monotonic() - began, 2),
             "seconds_a_step": step_seconds / steps if steps else None,
+            "samples_a_second": len(data) / max(judging, 1e-9),
             "peak_memory": peak_memory(),
             "threads": torch.get_num_threads(),
         },

@@ -1,0 +1,5 @@
+"""``python -m saccade``."""
+
+from saccade.cli.main import entry
+
+entry()

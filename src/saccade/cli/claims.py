@@ -1,0 +1,112 @@
+"""``saccade claims``: the ledger, measured or as it is known."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from saccade import catalogue
+from saccade.claims import KINDS
+from saccade.cli.options import Output, read
+from saccade.cli.show import claims_table, document
+from saccade.errors import SaccadeError, did_you_mean
+from saccade.ledger import Entry, known, measure, store
+from saccade.progress import show_progress
+from saccade.run import Runtime
+from saccade.study import Plan
+
+DESCRIPTION = """Measure claims and judge them by a rule fixed beforehand: several values hold if the 90 % interval of
+their mean is beyond the threshold. Runs that claims need are trained once and kept; stop and call again to go on."""
+
+
+@dataclass(frozen=True)
+class ClaimsOptions:
+    names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Systems (default: all)."""
+    kind: str = "exact"
+    """Which kinds to measure: exact, cost, empirical, several with commas, or `all`."""
+    only: tuple[str, ...] = ()
+    """Ids of claims to measure."""
+    known: bool = False
+    """Show what has been measured, and measure nothing."""
+    jobs: int = 0
+    """Runs to train at a time (0: one a core)."""
+    fresh: bool = False
+    """Train again what has been trained."""
+    background: bool = False
+    """Go on in the background and write a log."""
+    store: bool = False
+    """Keep the results in the systems' own `results` folders (for those who publish them), not beside the runs."""
+    output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
+    runtime: Annotated[Runtime, tyro.conf.arg(name="")] = field(default_factory=Runtime)
+
+
+def claims(args: Sequence[str]) -> int:
+    options = read(ClaimsOptions, args, "claims", DESCRIPTION)
+    kinds = _kinds(options.kind)
+    names = options.names or tuple(catalogue.names())
+    for name in names:
+        catalogue.about(name)  # a mistyped name is found before anything is trained
+    if options.background:
+        return _in_background(args, options.output.runs)
+    entries: list[Entry] = []
+    plan = Plan(options.output.runs, options.jobs, options.fresh, options.runtime)
+    with show_progress(options.output.quiet) as progress:
+        for name in names:
+            if not options.known:
+                wanted = [c for c in catalogue.load(name).claims if _wanted(c.id, c.kind, options.only, kinds)]
+                _check_ids(name, options.only, names)
+                command = shlex.join(["saccade", "claims", *args])
+                found = measure(name, wanted, plan, progress, command)
+                if found:
+                    place = catalogue.folder(name) / "results" if options.store else options.output.runs / name
+                    progress.say(f"results: {store(found, place)}")
+            entries += known(name, options.output.runs)
+    if options.output.json:
+        document([entry.to_json() for entry in entries])
+    else:
+        claims_table(entries)
+    return 0
+
+
+def _kinds(text: str) -> set[str]:
+    kinds = set(KINDS) if text == "all" else set(text.split(","))
+    unknown = kinds - set(KINDS)
+    if unknown:
+        raise SaccadeError(f"no kind of claim {min(unknown)!r}{did_you_mean(min(unknown), [*KINDS, 'all'])}")
+    return kinds
+
+
+def _wanted(id: str, kind: str, only: Sequence[str], kinds: set[str]) -> bool:
+    return id in only if only else kind in kinds
+
+
+def _check_ids(name: str, only: Sequence[str], names: Sequence[str]) -> None:
+    ids = {claim.id for claim in catalogue.load(name).claims}
+    unknown = [id for id in only if id not in ids]
+    if unknown and len(names) == 1:
+        raise SaccadeError(f"{name} has no claim {unknown[0]!r}{did_you_mean(unknown[0], ids)}")
+
+
+def _in_background(args: Sequence[str], root: Path) -> int:
+    root.mkdir(parents=True, exist_ok=True)
+    log = root / f"claims-{datetime.now():%Y%m%d-%H%M%S}.log"
+    rest = [a for a in args if a != "--background"]
+    with log.open("wb") as file:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "saccade", "claims", *rest],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+    print(f"process {child.pid} measures and writes {log}; stop it with: kill {child.pid}")
+    return 0

@@ -1,0 +1,76 @@
+"""``saccade``: finds the command and runs it. Nothing heavy is imported before one is chosen."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from saccade import __version__
+from saccade.errors import SaccadeError, did_you_mean
+
+COMMANDS = {
+    "list": ("pages", "the systems there are"),
+    "show": ("pages", "one system's page"),
+    "cite": ("pages", "how to refer to a system"),
+    "run": ("run", "train a system and its baselines, check its claims, write a report"),
+    "train": ("train", "train one variant, on embedded data or your own"),
+    "eval": ("use", "judge trained weights by the paper's protocol"),
+    "predict": ("use", "use trained weights on your files"),
+    "claims": ("claims", "which claims hold: statement, expected, measured, verdict"),
+    "bench": ("bench", "cost against peers and the plain form, as ratios"),
+}
+
+USAGE = f"""Saccade {__version__}: published vision systems as one PyTorch library.
+
+usage: saccade COMMAND [NAME] [OPTIONS]
+
+{chr(10).join(f"  {name:<9} {text}" for name, (_, text) in COMMANDS.items())}
+
+Every command explains itself: saccade COMMAND --help, or saccade COMMAND NAME --help for all options of a system.
+"""
+
+GREETING = """Saccade turns a published vision system into a command. Four things to do first:
+
+  saccade list             see which systems there are
+  saccade show snl         read what one is and how to use it
+  saccade run snl          train it with its baselines and open the report (minutes)
+  saccade predict snl a.png    use it on a picture
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0, 2 for wrong input, 1 for a run that failed, 128 + signal."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not args:
+        print(GREETING)
+        return 0
+    command, rest = args[0], args[1:]
+    if command in ("-h", "--help", "help"):
+        print(USAGE)
+        return 0
+    if command in ("-V", "--version", "version"):
+        print(f"saccade {__version__}")
+        return 0
+    try:
+        if command not in COMMANDS:
+            raise SaccadeError(f"no command {command!r}{did_you_mean(command, COMMANDS)}")
+        module = importlib.import_module(f"saccade.cli.{COMMANDS[command][0]}")
+        code: int = getattr(module, command)(rest)
+        return code
+    except SaccadeError as error:
+        print(f"saccade: {error}", file=sys.stderr)
+        return error.exit_code
+    except SystemExit as leave:  # from the option parser, after it has said what was wrong
+        return leave.code if isinstance(leave.code, int) else 2
+    except KeyboardInterrupt:
+        print("saccade: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone, as with `| head`
+        sys.stderr.close()
+        return 0
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())

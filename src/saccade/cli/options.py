@@ -1,0 +1,88 @@
+"""Options that commands share, and how a system's config joins them as flags."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import tyro
+
+from saccade import catalogue
+from saccade.errors import SaccadeError, did_you_mean
+from saccade.run import ROOT
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Output:
+    """How to report."""
+
+    json: bool = False
+    """One JSON document on standard output instead of tables."""
+    quiet: bool = False
+    """No progress."""
+    runs: Path = ROOT
+    """Where run folders are kept."""
+
+
+def take_name(args: Sequence[str], command: str) -> tuple[str, list[str]]:
+    """The system's name, which comes first, and the rest."""
+    if args and not args[0].startswith("-"):
+        known = catalogue.names()
+        if args[0] not in known:
+            raise SaccadeError(f"no system {args[0]!r}{did_you_mean(args[0], known)}")
+        return args[0], list(args[1:])
+    if any(a in ("-h", "--help") for a in args):
+        names = ", ".join(catalogue.names())
+        print(f"usage: saccade {command} NAME [OPTIONS]\n\nsystems: {names}\n\nsaccade {command} NAME --help lists all.")
+        raise SystemExit(0)
+    raise SaccadeError(f"saccade {command} needs the name of a system first; saccade list shows them")
+
+
+def peek(args: Sequence[str], flag: str) -> str | None:
+    """The value of a flag, before the whole line can be read."""
+    for index, arg in enumerate(args):
+        if arg == flag and index + 1 < len(args):
+            return args[index + 1]
+        if arg.startswith(f"{flag}="):
+            return arg.partition("=")[2]
+    return None
+
+
+def read(kind: type[T], args: Sequence[str], prog: str, description: str, default: T | None = None) -> T:
+    """Options of a dataclass from the command line; what is wrong is said with the nearest options."""
+    given = {} if default is None else {"default": default}
+    parsed: T = tyro.cli(kind, args=list(args), prog=f"saccade {prog}", description=description, **given)  # type: ignore[call-overload]
+    return parsed
+
+
+def joined(*parts: tuple[str, Any]) -> type:
+    """One dataclass of several, whose flags stand side by side without a prefix."""
+    fields = []
+    for name, value in parts:
+        kind = type(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else value
+        fields.append((name, Annotated[kind, tyro.conf.arg(name="")]))
+    return dataclasses.make_dataclass("Options", fields, frozen=True)
+
+
+def first_is_positional(kind: type) -> type:
+    """A copy of an ``Inputs`` class whose first field needs no flag."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    fields: list[Any] = []
+    for number, field in enumerate(dataclasses.fields(kind)):
+        hint = Annotated[hints[field.name], tyro.conf.Positional] if number == 0 else hints[field.name]
+        factory: Callable[[], Any] | Any = field.default_factory
+        if factory is not dataclasses.MISSING:
+            fields.append((field.name, hint, dataclasses.field(default_factory=factory)))
+        elif field.default is not dataclasses.MISSING:
+            fields.append((field.name, hint, field.default))
+        else:
+            fields.append((field.name, hint))
+    made = dataclasses.make_dataclass(kind.__name__, fields, frozen=True)
+    made.__doc__ = kind.__doc__
+    return made

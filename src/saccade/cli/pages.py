@@ -1,0 +1,79 @@
+"""``saccade list``, ``show`` and ``cite``: from the catalogue alone, without PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from saccade import catalogue
+from saccade.cli.options import read, take_name
+from saccade.cli.show import document, table
+from saccade.config import to_json
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """The systems there are."""
+
+    task: str = ""
+    """Only those that serve this task."""
+    json: bool = False
+    """One JSON document on standard output."""
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """One system's page."""
+
+    json: bool = False
+    """One JSON document on standard output."""
+
+
+@dataclass(frozen=True)
+class CiteOptions:
+    """How to refer to a system."""
+
+    name: Annotated[str, tyro.conf.Positional]
+    """The system."""
+
+
+def list(args: Sequence[str]) -> int:  # named as the command is
+    options = read(ListOptions, args, "list", "The systems there are.")
+    pages = [catalogue.about(name) for name in catalogue.names()]
+    pages = [page for page in pages if options.task.lower() in " ".join(page.tasks).lower()]
+    if options.json:
+        document([to_json(page) for page in pages])
+    else:
+        rows = [[page.name, page.title, page.venue, ", ".join(page.tasks)] for page in pages]
+        table("", ["name", "title", "venue", "tasks"], rows, "saccade show NAME tells more.")
+    return 0
+
+
+def show(args: Sequence[str]) -> int:
+    name, rest = take_name(args, "show")
+    options = read(PageOptions, rest, f"show {name}", "One system's page.")
+    page = catalogue.about(name)
+    if options.json:
+        document(to_json(page) | {"readme": catalogue.readme(name)})
+        return 0
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    console.print(f"[bold]{page.title}[/]\n{', '.join(page.authors)}. {page.venue}.\n", highlight=False)
+    console.print(page.summary + "\n", highlight=False)
+    console.print(Markdown(catalogue.readme(name)))
+    console.print(f"\nlicence {page.licence}. {page.intended_use}", highlight=False)
+    for link in page.links:
+        console.print(link)
+    return 0
+
+
+def cite(args: Sequence[str]) -> int:
+    name, rest = take_name(args, "cite")
+    read(CiteOptions, [name, *rest], "cite", "How to refer to a system.")
+    print(catalogue.about(name).citation)
+    return 0

@@ -1,0 +1,133 @@
+"""``saccade run``: a paper as a command."""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from saccade import catalogue
+from saccade.claims import Needs
+from saccade.cli.options import Output, read, take_name
+from saccade.cli.show import claims_table, document, metrics_table
+from saccade.errors import SaccadeError, did_you_mean
+from saccade.ledger import Entry, known, measure, store
+from saccade.progress import Progress, show_progress
+from saccade.run import Run, Runtime
+from saccade.study import Plan, obtain, order_for
+from saccade.system import System
+
+DESCRIPTION = """Train the headline variants on embedded data (or take the runs there are), print the paper's table as
+measured here, check the claims, and write one HTML report with pictures."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    preset: str = "tiny"
+    """A named config."""
+    variants: tuple[str, ...] = ()
+    """Which variants (default: the headline ones)."""
+    all: bool = False
+    """Every variant, ablations too."""
+    seeds: int = 1
+    """How many seeds of each, from 0."""
+    jobs: int = 0
+    """Runs to train at a time (0: one a core)."""
+    fresh: bool = False
+    """Train again what has been trained."""
+    open: bool = False
+    """Open the report in a browser."""
+    output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
+    runtime: Annotated[Runtime, tyro.conf.arg(name="")] = field(default_factory=Runtime)
+
+
+def run(args: Sequence[str]) -> int:
+    name, rest = take_name(args, "run")
+    options = read(RunOptions, rest, f"run {name}", DESCRIPTION)
+    system = catalogue.load(name)
+    variants = _variants(system, options)
+    if options.seeds < 1:
+        raise SaccadeError(f"at least one seed is needed, got {options.seeds}")
+    needs = [Needs(variant, seed, options.preset) for variant in variants for seed in range(options.seeds)]
+    orders = [order_for(name, need, options.runtime) for need in needs]
+    command = shlex.join(["saccade", "run", *args])
+    plan = Plan(options.output.runs, options.jobs, options.fresh, options.runtime)
+    with show_progress(options.output.quiet) as progress:
+        found = obtain(orders, plan, progress)
+        by_variant: dict[str, list[Run]] = {}
+        for need, done in zip(needs, found, strict=True):
+            by_variant.setdefault(need.variant, []).append(done)
+        entries = _judge(name, system, plan, progress, command, set(needs))
+        report = _report(system, options, by_variant, entries, command, progress)
+    _tell(system, options, by_variant, entries, report)
+    if options.open:
+        webbrowser.open(report.resolve().as_uri())
+    return 0
+
+
+def _variants(system: System[Any, Any], options: RunOptions) -> list[str]:
+    for variant in options.variants:
+        if variant not in system.variants:
+            raise SaccadeError(f"{system.about.name} has no variant {variant!r}{did_you_mean(variant, system.variants)}")
+    if options.variants:
+        return list(options.variants)
+    return [name for name, variant in system.variants.items() if variant.headline or options.all]
+
+
+def _judge(
+    name: str, system: System[Any, Any], plan: Plan, progress: Progress, command: str, there: set[Needs]
+) -> list[Entry]:
+    """Exact claims now, and empirical ones whose runs are all here; the others as they are known."""
+    ready = [c for c in system.claims if c.kind == "exact" or (c.needs and there.issuperset(c.needs))]
+    if ready:
+        store(measure(name, ready, plan, progress, command), plan.root / name)
+    return known(name, plan.root)
+
+
+def _report(
+    system: System[Any, Any],
+    options: RunOptions,
+    runs: dict[str, list[Run]],
+    entries: list[Entry],
+    command: str,
+    progress: Progress,
+) -> Path:
+    from saccade.report.build import Subject, write_report
+
+    folder = options.output.runs / system.about.name / "reports" / f"{datetime.now():%Y%m%d-%H%M%S}-{options.preset}"
+    subject = Subject(system, options.preset, runs, entries, [command])
+    return write_report(subject, folder, progress)
+
+
+def _tell(
+    system: System[Any, Any], options: RunOptions, runs: dict[str, list[Run]], entries: list[Entry], report: Path
+) -> None:
+    rows: dict[str, dict[str, float]] = {}
+    for variant, done in runs.items():
+        results = [(run.result or {"metrics": {}})["metrics"] for run in done]
+        rows[variant] = {m: statistics.fmean(r[m] for r in results) for m in system.metrics if all(m in r for r in results)}
+    if options.output.json:
+        document(
+            {
+                "system": system.about.name,
+                "preset": options.preset,
+                "metrics": rows,
+                "runs": {variant: [str(run.folder) for run in done] for variant, done in runs.items()},
+                "claims": [entry.to_json() for entry in entries],
+                "report": str(report),
+            }
+        )
+        return
+    labelled = {system.variants[variant].label: row for variant, row in rows.items()}
+    seeds = f"mean of {options.seeds} seeds" if options.seeds > 1 else "one seed"
+    metrics_table(f"{system.about.name} {options.preset}, test data, {seeds}", system.metrics, labelled)
+    if entries:
+        claims_table(entries)
+    print(f"report: {report}")

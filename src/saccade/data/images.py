@@ -1,0 +1,113 @@
+"""Pictures from files, as byte tensors (3, H, W), and the random crops that training takes of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from saccade.errors import SaccadeError
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".tif", ".tiff"})
+
+
+def read_image(path: Path) -> Tensor:
+    """A picture of any mode as RGB bytes (3, H, W)."""
+    try:
+        with Image.open(path) as picture:
+            picture.load()
+            return torch.from_numpy(np.array(_rgb(picture))).permute(2, 0, 1).contiguous()
+    except FileNotFoundError:
+        raise SaccadeError(f"{path} does not exist") from None
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise SaccadeError(f"{path} is not a readable picture: {error}") from error
+
+
+def _rgb(picture: Image.Image) -> Image.Image:
+    if picture.mode in ("I", "I;16", "I;16B", "F"):  # more than 8 bits: stretch to bytes instead of clipping
+        values = np.asarray(picture, dtype=np.float64)
+        top = 65535.0 if picture.mode.startswith("I") else max(float(values.max()), 1e-12)
+        picture = Image.fromarray((np.clip(values / top, 0, 1) * 255).round().astype(np.uint8))
+    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+        whole = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", whole.size, "white"), whole)
+    return picture.convert("RGB")
+
+
+def find_images(folder: Path) -> list[Path]:
+    """The pictures below a folder, by name."""
+    return sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+
+
+def write_image(path: Path, picture: Tensor) -> None:
+    """A picture (3, H, W) of bytes, or of floats in [0, 1], as a file."""
+    if picture.is_floating_point():
+        picture = (picture.clamp(0, 1) * 255).round().to(torch.uint8)
+    Image.fromarray(picture.permute(1, 2, 0).cpu().numpy()).save(path)
+
+
+def scaled(picture: Tensor) -> Tensor:
+    """Bytes as floats in [0, 1]."""
+    return picture.float() / 255 if picture.dtype == torch.uint8 else picture
+
+
+def normalised(picture: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+    """Floats in [0, 1] of shape (..., 3, H, W) with mean and deviation taken out of each channel."""
+    shape = (-1, 1, 1)
+    return (picture - picture.new_tensor(mean).view(shape)) / picture.new_tensor(std).view(shape)
+
+
+def resized(picture: Tensor, height: int, width: int) -> Tensor:
+    """A float picture (3, H, W) at another size."""
+    if picture.shape[-2:] == (height, width):
+        return picture
+    return F.interpolate(picture[None], (height, width), mode="bilinear", antialias=True, align_corners=False)[0]
+
+
+def centre(picture: Tensor, resize: int, crop: int) -> Tensor:
+    """Shorter side to ``resize``, then the middle ``crop`` x ``crop``."""
+    height, width = picture.shape[-2:]
+    share = resize / min(height, width)
+    picture = resized(picture, max(round(height * share), crop), max(round(width * share), crop))
+    top, left = (picture.shape[-2] - crop) // 2, (picture.shape[-1] - crop) // 2
+    return picture[:, top : top + crop, left : left + crop]
+
+
+def flipped(picture: Tensor, generator: torch.Generator) -> Tensor:
+    """Left and right exchanged in every second draw."""
+    return picture.flip(-1) if torch.rand((), generator=generator) < 0.5 else picture
+
+
+def padded_crop(picture: Tensor, pad: int, generator: torch.Generator) -> Tensor:
+    """A crop of the picture's own size after padding it with zeros."""
+    height, width = picture.shape[-2:]
+    top, left = torch.randint(0, 2 * pad + 1, (2,), generator=generator).tolist()
+    return F.pad(picture, (pad, pad, pad, pad))[:, top : top + height, left : left + width]
+
+
+def area_crop(
+    picture: Tensor, size: int, areas: tuple[float, float], generator: torch.Generator, ratios: tuple[float, float]
+) -> Tensor:
+    """A crop of random area (a share of the picture's) and side ratio, resized to ``size`` x ``size``.
+
+    A share above one asks for more than there is; such a draw is repeated, as in the usual recipe.
+    """
+    height, width = picture.shape[-2:]
+    for _ in range(10):
+        share, ratio = torch.rand(2, generator=generator).tolist()
+        area = height * width * (areas[0] + share * (areas[1] - areas[0]))
+        side = math.exp(math.log(ratios[0]) + ratio * math.log(ratios[1] / ratios[0]))
+        w, h = round(math.sqrt(area * side)), round(math.sqrt(area / side))
+        if 0 < w <= width and 0 < h <= height:
+            top = int(torch.randint(0, height - h + 1, (), generator=generator))
+            left = int(torch.randint(0, width - w + 1, (), generator=generator))
+            return resized(picture[:, top : top + h, left : left + w], size, size)
+    side_length = min(height, width)
+    top, left = (height - side_length) // 2, (width - side_length) // 2
+    return resized(picture[:, top : top + side_length, left : left + side_length], size, size)

@@ -1,0 +1,45 @@
+"""Old data sets come as pickles. These are opened for their arrays only: nothing in them is executed."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from saccade.errors import SaccadeError
+
+
+def _bytes(text: str, encoding: str) -> bytes:
+    """What Python 2 calls ``_codecs.encode`` for: bytes written as text."""
+    return text.encode("latin-1") if encoding == "latin1" else text.encode(encoding)
+
+
+_reconstruct = np.empty(0).__reduce__()[0]  # where it lives depends on the version of NumPy
+
+_ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+    ("_codecs", "encode"): _bytes,
+}
+
+
+class _ArraysOnly(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _ALLOWED:
+            return _ALLOWED[module, name]
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is more than data")
+
+
+def read_arrays(path: Path) -> Any:
+    """A pickle of plain values and NumPy arrays, of any Python version; one that would run code is refused."""
+    try:
+        return _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+    except FileNotFoundError:
+        raise SaccadeError(f"{path} does not exist") from None
+    except Exception as error:  # a damaged pickle can fail in any way there is
+        raise SaccadeError(f"{path} is not a whole pickle of plain data: {error}") from error

@@ -1,0 +1,7 @@
+"""Layers and backbones: operators with weights."""
+
+from saccade.nn.nonlocal_block import Nonlocal, NonlocalBlock, NonlocalStage, SpectralNonlocal
+from saccade.nn.preresnet import PreResNet
+from saccade.nn.resnet import ResNet
+
+__all__ = ["Nonlocal", "NonlocalBlock", "NonlocalStage", "PreResNet", "ResNet", "SpectralNonlocal"]

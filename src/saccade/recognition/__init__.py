@@ -1,0 +1,1 @@
+"""Recognition: what is in a picture."""

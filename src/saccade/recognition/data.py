@@ -1,0 +1,248 @@
+"""Labelled pictures: CIFAR-10 and CIFAR-100 in both published forms, folders with one sub-folder a class, and views
+of pictures for training and evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from saccade.data import images
+from saccade.data.images import find_images, read_image
+from saccade.data.layouts import Layout
+from saccade.data.pickles import read_arrays
+from saccade.errors import SaccadeError
+
+SIDE = 32
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Pictures in memory, bytes (N, 3, H, W), with labels and the names of the classes."""
+
+    images: Tensor
+    labels: Tensor
+    classes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.images[index], int(self.labels[index])
+
+
+@dataclass(frozen=True)
+class LabelledFiles:
+    """Pictures in files, read when asked for."""
+
+    paths: tuple[Path, ...]
+    labels: tuple[int, ...]
+    classes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return read_image(self.paths[index]), self.labels[index]
+
+
+@dataclass(frozen=True)
+class View:
+    """How a network gets to see a picture."""
+
+    size: int = 32
+    """Side of what the network sees."""
+    resize: int = 32
+    """Shorter side of a picture before its middle is taken (evaluation and prediction)."""
+    augment: Literal["none", "flip", "pad-flip", "area-flip"] = "pad-flip"
+    """Training: nothing; flip; crop after padding by 4, flip; or crop a random area, flip."""
+    areas: tuple[float, float] = (0.08, 1.0)
+    """area-flip: least and greatest share of the picture."""
+    mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    """Of the channels, taken out."""
+    std: tuple[float, float, float] = (0.25, 0.25, 0.25)
+    """Of the channels, divided by."""
+
+    def middle(self, picture: Tensor) -> Tensor:
+        """For evaluation: the middle of a picture, normalised, (3, size, size)."""
+        cut = images.centre(images.scaled(picture), self.resize, self.size)
+        return images.normalised(cut, self.mean, self.std)
+
+    def random(self, picture: Tensor, generator: torch.Generator) -> Tensor:
+        """For training: a random view, normalised, (3, size, size)."""
+        if self.augment == "area-flip":
+            cut = images.area_crop(images.scaled(picture), self.size, self.areas, generator, (3 / 4, 4 / 3))
+        else:
+            cut = images.centre(images.scaled(picture), self.resize, self.size)
+        if self.augment == "pad-flip":
+            cut = images.padded_crop(cut, 4, generator)
+        if self.augment != "none":
+            cut = images.flipped(cut, generator)
+        return images.normalised(cut, self.mean, self.std)
+
+    def region(self, height: int, width: int) -> tuple[float, float, float]:
+        """What :meth:`middle` sees of a picture, in its own pixels: left, top and side of a square."""
+        side = min(height, width) * self.size / self.resize
+        return (width - side) / 2, (height - side) / 2, side
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """Labelled pictures as a network sees them: their middle by index, a random view when drawn."""
+
+    data: Any
+    view: View
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        picture, label = self.data[index]
+        return self.view.middle(picture), label
+
+    def draw(self, index: int, generator: torch.Generator) -> tuple[Tensor, int]:
+        picture, label = self.data[index]
+        return self.view.random(picture, generator), label
+
+
+# CIFAR ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Cifar:
+    """The names a CIFAR release uses."""
+
+    classes: int
+    files: dict[str, Sequence[str]]
+    binary_files: dict[str, Sequence[str]]
+    label_key: bytes
+    label_bytes: int
+    names_pickle: tuple[str, bytes]
+    names_text: str
+    folders: tuple[str, str]
+
+
+_CIFAR10 = _Cifar(
+    10,
+    {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]},
+    {"train": [f"data_batch_{i}.bin" for i in range(1, 6)], "test": ["test_batch.bin"]},
+    b"labels",
+    1,
+    ("batches.meta", b"label_names"),
+    "batches.meta.txt",
+    ("cifar-10-batches-py", "cifar-10-batches-bin"),
+)
+_CIFAR100 = _Cifar(
+    100,
+    {"train": ["train"], "test": ["test"]},
+    {"train": ["train.bin"], "test": ["test.bin"]},
+    b"fine_labels",
+    2,  # the coarse label comes first
+    ("meta", b"fine_label_names"),
+    "fine_label_names.txt",
+    ("cifar-100-python", "cifar-100-binary"),
+)
+
+
+def _read_cifar(kind: _Cifar, path: Path, split: str) -> Labelled:
+    """Either form, from the folder itself or the one above it. CIFAR has no validation split: ``val`` is ``test``."""
+    split = "train" if split == "train" else "test"
+    folder = next((path / name for name in kind.folders if (path / name).is_dir()), path)
+    if (folder / kind.binary_files[split][0]).exists():
+        parts = [_read_binary(kind, folder / name) for name in kind.binary_files[split]]
+        names = _read_names_text(folder / kind.names_text, kind.classes)
+    elif (folder / kind.files[split][0]).exists():
+        parts = [_read_pickle(kind, folder / name) for name in kind.files[split]]
+        names = _read_names_pickle(folder / kind.names_pickle[0], kind.names_pickle[1], kind.classes)
+    else:
+        raise SaccadeError(
+            f"{path} holds neither {kind.files[split][0]} nor {kind.binary_files[split][0]}: "
+            f"expected the files of {kind.folders[0]} or {kind.folders[1]}"
+        )
+    pixels, labels = (np.concatenate(p) for p in zip(*parts, strict=True))
+    return Labelled(torch.from_numpy(pixels.reshape(-1, 3, SIDE, SIDE)), torch.from_numpy(labels.astype(np.int64)), names)
+
+
+def _read_pickle(kind: _Cifar, path: Path) -> tuple[Any, Any]:
+    found = read_arrays(path)
+    if not isinstance(found, dict) or b"data" not in found or kind.label_key not in found:
+        raise SaccadeError(f"{path} is not a CIFAR batch: expected 'data' and {kind.label_key.decode()!r}")
+    pixels, labels = np.asarray(found[b"data"]), np.asarray(found[kind.label_key])
+    if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != 3 * SIDE * SIDE or not len(pixels):
+        raise SaccadeError(f"{path} is not a CIFAR batch: 'data' is {pixels.dtype} {pixels.shape}, not bytes (N, 3072)")
+    return pixels, _checked_labels(labels, len(pixels), kind.classes, path)
+
+
+def _read_binary(kind: _Cifar, path: Path) -> tuple[Any, Any]:
+    row = kind.label_bytes + 3 * SIDE * SIDE
+    try:
+        content = np.fromfile(path, np.uint8)
+    except OSError as error:
+        raise SaccadeError(f"{path} cannot be read: {error.strerror}") from None
+    if not len(content) or len(content) % row:
+        raise SaccadeError(f"{path} is cut short: {len(content)} bytes are not whole rows of {row}")
+    rows = content.reshape(-1, row)
+    labels = _checked_labels(rows[:, kind.label_bytes - 1], len(rows), kind.classes, path)
+    return rows[:, kind.label_bytes :], labels
+
+
+def _checked_labels(labels: Any, count: int, classes: int, path: Path) -> Any:
+    if labels.shape != (count,) or labels.dtype.kind not in "iu":
+        raise SaccadeError(f"{path} has {labels.size} labels for {count} pictures")
+    if labels.size and (labels.min() < 0 or labels.max() >= classes):
+        raise SaccadeError(f"{path} has a label outside 0 to {classes - 1}")
+    return labels
+
+
+def _read_names_pickle(path: Path, key: bytes, classes: int) -> tuple[str, ...]:
+    if not path.exists():  # the names are a comfort, not part of the data
+        return tuple(map(str, range(classes)))
+    found = read_arrays(path)
+    if not isinstance(found, dict) or len(found.get(key, ())) != classes:
+        raise SaccadeError(f"{path} does not name {classes} classes under {key.decode()!r}")
+    return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in found[key])
+
+
+def _read_names_text(path: Path, classes: int) -> tuple[str, ...]:
+    if not path.exists():
+        return tuple(map(str, range(classes)))
+    names = tuple(path.read_text(encoding="utf-8", errors="replace").split())
+    if len(names) != classes:
+        raise SaccadeError(f"{path} names {len(names)} classes, expected {classes}")
+    return names
+
+
+# Class folders -------------------------------------------------------------------------------------------------------
+
+
+def read_class_folders(path: Path, split: str) -> LabelledFiles:
+    """``PATH/<split>/<class>/*.jpg``. ``test`` may stand for ``val`` and the other way round."""
+    stands_in = {"train": ["train"], "val": ["val", "test"], "test": ["test", "val"]}
+    folder = next((path / name for name in stands_in[split] if (path / name).is_dir()), None)
+    if folder is None:
+        raise SaccadeError(f"{path} has no folder {split!r}: expected {path.name}/{split}/<class>/<picture>")
+    # Classes are those of the training folder, so that every split numbers them alike.
+    training = path / "train"
+    classes = sorted(p.name for p in (training if training.is_dir() else folder).iterdir() if p.is_dir())
+    if not classes:
+        raise SaccadeError(f"{folder} has no class folders: expected {folder.name}/<class>/<picture>")
+    unknown = sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name not in classes)
+    if unknown:
+        raise SaccadeError(f"{folder} has the class {unknown[0]!r}, which {training} has not")
+    found = [(file, label) for label, name in enumerate(classes) for file in find_images(folder / name)]
+    empty = [name for label, name in enumerate(classes) if split == "train" and all(lab != label for _, lab in found)]
+    if empty or not found:
+        raise SaccadeError(f"{folder / empty[0] if empty else folder} holds no pictures")
+    return LabelledFiles(tuple(f for f, _ in found), tuple(label for _, label in found), tuple(classes))
+
+
+LAYOUTS = {
+    "cifar10": Layout(lambda path, split: _read_cifar(_CIFAR10, path, split), "cifar-10-batches-py or -bin"),
+    "cifar100": Layout(lambda path, split: _read_cifar(_CIFAR100, path, split), "cifar-100-python or -binary"),
+    "folder": Layout(read_class_folders, "folders train/<class>/<picture> and val/<class>/<picture>"),
+}

@@ -1,0 +1,87 @@
+"""The classifiers of the appendix: a residual network with one nonlocal block after a residual block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from saccade.nn import Nonlocal, NonlocalBlock, NonlocalStage, PreResNet, ResNet, SpectralNonlocal
+from saccade.nn.inserted import Insert, Stages
+
+BLOCKS: Mapping[str, type[NonlocalBlock]] = {"nl": Nonlocal, "ns": NonlocalStage, "snl": SpectralNonlocal}
+
+Backbone = Literal[
+    "preresnet-tiny", "preresnet20", "preresnet56-bottleneck", "preresnet56-basic", "resnet18", "resnet50"
+]
+
+_PRERESNETS: Mapping[str, Mapping[str, Any]] = {
+    # One block a stage and half the width: it must not see from one side of a picture to the other.
+    "preresnet-tiny": {"depths": (1, 1, 1), "widths": (8, 16, 32)},
+    "preresnet20": {"depths": (3, 3, 3)},
+    # What the authors call PreResNet-56: nine bottlenecks a stage, 83 layers.
+    "preresnet56-bottleneck": {"depths": (9, 9, 9), "block": "bottleneck"},
+    # What is usually called so: nine basic blocks a stage, no 1x1 convolution before the average.
+    "preresnet56-basic": {"depths": (9, 9, 9), "head": "plain"},
+}
+_RESNETS: Mapping[str, Mapping[str, Any]] = {
+    "resnet18": {"depths": (2, 2, 2, 2), "block": "basic"},
+    "resnet50": {"depths": (3, 4, 6, 3), "block": "bottleneck"},
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """Which network, which block, and where."""
+
+    backbone: Backbone = "preresnet56-bottleneck"
+    """The residual network."""
+    block: Literal["none", "nl", "ns", "snl"] = "snl"
+    """The nonlocal block."""
+    at: tuple[str, ...] = ("layer1.1",)
+    """The residual blocks it comes after: layer1.1 is the second of the first stage."""
+    inner: int = 0
+    """Width of the block's embeddings (0: half its channels)."""
+    dropout: float = 0.5
+    """Before the classifier of a PreResNet."""
+
+
+def build(model: Model, classes: int) -> Stages:
+    """The network for so many classes."""
+    insert: Insert | None = None
+    if model.block != "none":
+        kind = BLOCKS[model.block]
+
+        def insert(channels: int) -> nn.Module:
+            return kind(channels, model.inner or None)
+
+    if model.backbone in _RESNETS:
+        return ResNet(classes, at=model.at, insert=insert, **_RESNETS[model.backbone])
+    return PreResNet(classes, dropout=model.dropout, at=model.at, insert=insert, **_PRERESNETS[model.backbone])
+
+
+def attention(network: Stages, images: Tensor, points: Sequence[tuple[float, float]]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Logits of images (B, 3, H, W), and for every inserted block what ``points`` look at, (B, P, h, w).
+
+    Points are (x, y) as shares of the width and height.
+    """
+    seen: dict[str, Tensor] = {}
+
+    def keep(place: str) -> Any:
+        def hook(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            height, width = inputs[0].shape[-2:]
+            index = [min(int(y * height), height - 1) * width + min(int(x * width), width - 1) for x, y in points]
+            seen[place] = block.attention(inputs[0], torch.tensor(index, device=images.device))  # type: ignore[operator]
+
+        return hook
+
+    hooks = [block.register_forward_pre_hook(keep(place)) for place, block in network.inserted.items()]
+    try:
+        logits = network(images)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return logits, seen

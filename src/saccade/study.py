@@ -1,0 +1,88 @@
+"""Studies: the runs that a comparison or a claim needs, trained once and shared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from saccade import catalogue
+from saccade.claims import Needs
+from saccade.errors import SaccadeError
+from saccade.progress import Progress
+from saccade.run import ROOT, Order, Run, Runtime, find, with_seed
+from saccade.system import System
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to get runs: where they are kept, how many at a time, and whether old ones will do."""
+
+    root: Path = ROOT
+    jobs: int = 0
+    """Runs at a time (0: one a core)."""
+    fresh: bool = False
+    """Train again what has been trained."""
+    runtime: Runtime = field(default_factory=Runtime)
+
+
+def order_for(system: str, need: Needs, runtime: Runtime) -> Order:
+    """The order that a need stands for."""
+    config = catalogue.load(system).configure(need.preset, need.variant, dict(need.changes))
+    return Order(system, need.preset, need.variant, with_seed(config, need.seed), runtime)
+
+
+def obtain(orders: Sequence[Order], plan: Plan, progress: Progress) -> list[Run]:
+    """Finished runs of the orders: those there are, and the others trained (or carried on) now."""
+    found: dict[str, Run] = {}
+    for order in orders:
+        if order.key not in found:
+            old = None if plan.fresh else find(order, plan.root)
+            found[order.key] = old or Run.create(replace(order, runtime=plan.runtime), plan.root)
+    todo = [run for run in found.values() if run.result is None]
+    ready = len(found) - len(todo)
+    if ready and todo:
+        progress.say(f"{ready} of {len(found)} runs are there already")
+    jobs = min(plan.jobs or max((os.cpu_count() or 1) // max(plan.runtime.threads, 1), 1), len(todo))
+    if jobs > 1:
+        from saccade.engine.jobs import run_all
+
+        run_all(todo, jobs, progress)
+    else:
+        from saccade.engine.execute import execute
+
+        for run in todo:
+            execute(run, progress)
+    return [found[order.key] for order in orders]
+
+
+@dataclass
+class Shelf:
+    """Evidence for claims: finished runs by what they were needed for."""
+
+    system: System[Any, Any]
+    runs: dict[Needs, Run]
+
+    def metrics(self, need: Needs) -> dict[str, float]:
+        result = self._run(need).result
+        if result is None:
+            raise SaccadeError(f"{self._run(need).folder} has not finished")
+        return dict(result["metrics"])
+
+    def model(self, need: Needs) -> nn.Module:
+        from saccade.engine.weights import load_model
+
+        weights = self._run(need).weights
+        if weights is None:
+            raise SaccadeError(f"{self._run(need).folder} has no weights")
+        return load_model(weights)[0]
+
+    def _run(self, need: Needs) -> Run:
+        if need not in self.runs:
+            raise SaccadeError(f"the claim looks at {need}, which it does not name among its needs")
+        return self.runs[need]
