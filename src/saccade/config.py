@@ -111,6 +111,8 @@ def _read_plain(kind: Any, value: Any, at: str) -> Any:
         raise _wrong(at, "a whole number", value)
     if kind is Path and isinstance(value, str):
         return Path(value)
+    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):  # a named tuple
+        return kind(*_read_tuple(tuple(typing.get_type_hints(kind)[name] for name in kind._fields), value, at))
     if kind in (None, type(None)):
         return _expect(type(None), value, at, "nothing")
     if isinstance(kind, type) and issubclass(kind, enum.Enum):

@@ -6,7 +6,7 @@ import json
 import os
 import struct
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,8 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise SaccadeError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
 
 
 def write_text(path: Path, content: str) -> None:
@@ -55,6 +56,7 @@ def read_json(path: Path) -> Any:
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Tensors as safetensors, whole or not at all. Tensors that share memory are stored apart."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     own: dict[str, Tensor] = {}
@@ -65,7 +67,10 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
         own[name] = tensor.clone() if place in seen else tensor
         seen.add(place)
     with replacing(path) as partial:
-        save_file(own, partial, metadata=dict(metadata or {}))
+        try:
+            save_file(own, partial, metadata=dict(metadata or {}))
+        except SafetensorError as error:  # how it reports a full disk, among other things
+            raise SaccadeError(f"cannot write {path}: {error}") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -30,7 +30,7 @@ their mean is beyond the threshold. Runs that claims need are trained once and k
 @dataclass(frozen=True)
 class ClaimsOptions:
     names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Systems (default: all)."""
+    """Systems; if none is given, all."""
     kind: str = "exact"
     """Which kinds to measure: exact, cost, empirical, several with commas, or `all`."""
     only: tuple[str, ...] = ()

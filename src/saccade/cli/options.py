@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -55,9 +54,11 @@ def peek(args: Sequence[str], flag: str) -> str | None:
 
 
 def read(kind: type[T], args: Sequence[str], prog: str, description: str, default: T | None = None) -> T:
-    """Options of a dataclass from the command line; what is wrong is said with the nearest options."""
-    given = {} if default is None else {"default": default}
-    parsed: T = tyro.cli(kind, args=list(args), prog=f"saccade {prog}", description=description, **given)  # type: ignore[call-overload]
+    """Options of a dataclass from the command line; what has no default comes without a flag."""
+    given: dict[str, Any] = {} if default is None else {"default": default}
+    marks = (tyro.conf.PositionalRequiredArgs,)
+    line = list(args)
+    parsed: T = tyro.cli(kind, args=line, prog=f"saccade {prog}", description=description, config=marks, **given)
     return parsed
 
 
@@ -68,21 +69,3 @@ def joined(*parts: tuple[str, Any]) -> type:
         kind = type(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else value
         fields.append((name, Annotated[kind, tyro.conf.arg(name="")]))
     return dataclasses.make_dataclass("Options", fields, frozen=True)
-
-
-def first_is_positional(kind: type) -> type:
-    """A copy of an ``Inputs`` class whose first field needs no flag."""
-    hints = typing.get_type_hints(kind, include_extras=True)
-    fields: list[Any] = []
-    for number, field in enumerate(dataclasses.fields(kind)):
-        hint = Annotated[hints[field.name], tyro.conf.Positional] if number == 0 else hints[field.name]
-        factory: Callable[[], Any] | Any = field.default_factory
-        if factory is not dataclasses.MISSING:
-            fields.append((field.name, hint, dataclasses.field(default_factory=factory)))
-        elif field.default is not dataclasses.MISSING:
-            fields.append((field.name, hint, field.default))
-        else:
-            fields.append((field.name, hint))
-    made = dataclasses.make_dataclass(kind.__name__, fields, frozen=True)
-    made.__doc__ = kind.__doc__
-    return made

@@ -33,7 +33,7 @@ class RunOptions:
     preset: str = "tiny"
     """A named config."""
     variants: tuple[str, ...] = ()
-    """Which variants (default: the headline ones)."""
+    """Which variants; if none is given, the headline ones."""
     all: bool = False
     """Every variant, ablations too."""
     seeds: int = 1

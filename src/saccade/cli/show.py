@@ -32,9 +32,9 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], cap
 
     made = Table(title=title, title_justify="left", caption=caption, caption_justify="left", header_style="bold")
     for number, column in enumerate(columns):
-        made.add_column(column, justify="left", overflow="fold", no_wrap=number == 0)
+        made.add_column(escape(column), overflow="fold", no_wrap=number == 0)
     for row in rows:
-        made.add_row(*row)
+        made.add_row(*map(escape, row))
     Console().print(made)
 
 

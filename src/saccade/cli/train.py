@@ -26,7 +26,7 @@ class TrainOptions:
     preset: str = "tiny"
     """A named config: tiny runs here in minutes, paper is as published."""
     variant: str = ""
-    """The method or a baseline (default: the method)."""
+    """The method or a baseline; if none is given, the method."""
     init: str = ""
     """Weights to start from; what does not fit is new."""
     resume: str = ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from saccade import catalogue
-from saccade.cli.options import Output, first_is_positional, joined, peek, read, take_name
+from saccade.cli.options import Output, joined, peek, read, take_name
 from saccade.cli.show import document, metrics_table, table
 from saccade.errors import SaccadeError
 from saccade.progress import Progress, show_progress
@@ -23,7 +23,7 @@ class WeightOptions:
     """Which weights."""
 
     weights: str = ""
-    """A weights file (default: those of the newest run)."""
+    """A weights file; if none is given, those of the newest run."""
     preset: str = "tiny"
     """For systems without weights: the config."""
 
@@ -79,8 +79,7 @@ def predict(args: Sequence[str]) -> int:
         raise system.not_offered("prediction on files")
     rest = ["--output" if a == "-o" else a for a in rest]
     asks_help = any(a in ("-h", "--help") for a in rest)
-    inputs = first_is_positional(system.Inputs)
-    kind = joined(("inputs", inputs), ("options", PredictOptions), ("output", Output), ("runtime", Runtime))
+    kind = joined(("inputs", system.Inputs), ("options", PredictOptions), ("output", Output), ("runtime", Runtime))
     described = f"Use {name} on your files."
     if asks_help:
         read(kind, rest, f"predict {name}", described)

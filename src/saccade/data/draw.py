@@ -22,19 +22,19 @@ class Panel:
     points: Sequence[tuple[float, float]] = ()
 
 
-def overlay(picture: Tensor, heat: Tensor, strength: float = 0.65) -> Tensor:
-    """A map (h, w) laid over a picture (3, H, W), coloured from its lowest to its highest value; floats in [0, 1]."""
+def overlay(picture: Tensor, heat: Tensor) -> Tensor:
+    """A map (h, w) laid over a grey picture (3, H, W): the higher the value the more of its colour; floats in [0, 1]."""
     from matplotlib import colormaps
 
-    base = scaled(picture).cpu()
+    grey = 0.8 * scaled(picture).cpu().mean(0, keepdim=True)
     heat = heat.detach().float().cpu()
     spread = heat.max() - heat.min()
     share = (heat - heat.min()) / spread if spread > 0 else torch.zeros_like(heat)
     # Nearest: each cell of the map stays one cell, so nobody reads more into it than there is.
-    full = torch.nn.functional.interpolate(share[None, None], base.shape[-2:], mode="nearest")[0, 0]
-    colours = torch.from_numpy(colormaps["inferno"](full.numpy())[..., :3]).permute(2, 0, 1).float()
-    grey = base.mean(0, keepdim=True).expand(3, -1, -1)
-    return grey * (1 - strength) + colours * strength
+    full = torch.nn.functional.interpolate(share[None, None], grey.shape[-2:], mode="nearest")[0, 0]
+    colours = torch.from_numpy(colormaps["inferno"](0.35 + 0.65 * full.numpy())[..., :3]).permute(2, 0, 1).float()
+    cover = 0.9 * full.sqrt()  # a quarter of the highest value covers half: faint attention is still seen
+    return grey * (1 - cover) + colours * cover
 
 
 def grid(path: Path, rows: Sequence[Sequence[Panel]], side: float = 1.9) -> Path:
@@ -51,8 +51,8 @@ def grid(path: Path, rows: Sequence[Sequence[Panel]], side: float = 1.9) -> Path
             axis.imshow(scaled(panel.picture).permute(1, 2, 0).cpu().numpy(), vmin=0, vmax=1, interpolation="nearest")
             axis.set_title(panel.title, fontsize=8)
             for x, y in panel.points:
-                axis.plot(x, y, marker="o", markersize=7, markerfacecolor="none", color="white", markeredgewidth=2.4)
-                axis.plot(x, y, marker="o", markersize=7, markerfacecolor="none", color="black", markeredgewidth=1)
+                for colour, edge in (("black", 3.2), ("white", 1.6)):  # seen on any ground
+                    axis.plot(x, y, "o", markersize=11, markerfacecolor="none", color=colour, markeredgewidth=edge)
     with replacing(path) as partial:
         figure.savefig(partial, format="png")
     return path

@@ -17,11 +17,15 @@ def _bytes(text: str, encoding: str) -> bytes:
     return text.encode("latin-1") if encoding == "latin1" else text.encode(encoding)
 
 
-_reconstruct = np.empty(0).__reduce__()[0]  # where it lives depends on the version of NumPy
+# What NumPy's own pickles ask for; where it lives depends on its version.
+_reconstruct = np.empty(0).__reduce__()[0]
+_frombuffer = np.empty(0).__reduce_ex__(5)[0]
 
 _ALLOWED: dict[tuple[str, str], Any] = {
     ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
     ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy.core.numeric", "_frombuffer"): _frombuffer,
+    ("numpy._core.numeric", "_frombuffer"): _frombuffer,
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
     ("_codecs", "encode"): _bytes,

@@ -212,6 +212,7 @@ class Fit:
             insert(self.model, load_tensors(best)[0], best)
         self.place.next_phase()
         self._save()
+        self.carried = self._optimiser_states()
 
     # A step -------------------------------------------------------------------------------------------------------
 
@@ -336,11 +337,14 @@ class Fit:
     def _save(self) -> None:
         state = {
             "place": dataclasses.asdict(self.place),
-            "optimisers": {name: o.state_dict() for name, o in self.optimisers.items()},
+            "optimisers": self._optimiser_states(),
             "rebuilt": dict(self.rebuilt) if self.rebuilt is not None else None,
         }
         checkpoint.save(self.run.folder, self.model.state_dict(), self._metadata(), state)
         self.saved = time.monotonic()
+
+    def _optimiser_states(self) -> dict[str, Any]:
+        return {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()}
 
     def _metadata(self) -> dict[str, str]:
         order = self.order

@@ -17,7 +17,9 @@ from saccade.errors import SaccadeError
 from saccade.files import load_tensors, read_metadata
 from saccade.system import System
 
-FORMAT = "1"
+FORMAT = 1
+"""Raised when files of an older one can no longer be read."""
+KEY = "saccade"
 
 
 @dataclass(frozen=True)
@@ -31,40 +33,49 @@ class Identity:
     facts: Any
 
     def metadata(self, system: System[Any, Any]) -> dict[str, str]:
-        """As a weights file carries it."""
-        return {
+        """As a weights file carries it: one entry, so that equal weights are equal files."""
+        described = {
             "format": FORMAT,
-            "saccade": __version__,
+            "version": __version__,
             "system": self.system,
             "preset": self.preset,
             "variant": self.variant,
-            "config": json.dumps(to_json(self.config)),
-            "facts": json.dumps(to_json(self.facts)),
-            "preprocessing": json.dumps(to_json(system.preprocessing(self.config))),
+            "config": to_json(self.config),
+            "facts": to_json(self.facts),
+            "preprocessing": to_json(system.preprocessing(self.config)),
         }
+        return {KEY: json.dumps(described, sort_keys=True)}
 
     @classmethod
     def read(cls, metadata: Mapping[str, str], path: Path) -> Identity:
         """From a weights file's metadata."""
-        if "system" not in metadata or "config" not in metadata:
+        if KEY not in metadata:
             raise SaccadeError(f"{path} was not written by Saccade: its metadata names no system and config")
-        if metadata.get("format") != FORMAT:
-            raise SaccadeError(
-                f"{path} has weights format {metadata.get('format')!r}, this Saccade ({__version__}) reads {FORMAT!r}; "
-                f"it was written by Saccade {metadata.get('saccade', 'of unknown version')}"
-            )
-        system = catalogue.load(metadata["system"])
         try:
-            config, facts = json.loads(metadata["config"]), json.loads(metadata.get("facts", "{}"))
-        except ValueError:
-            raise SaccadeError(f"{path} is damaged: its config or facts are not JSON") from None
-        return cls(
-            metadata["system"],
-            metadata.get("preset", ""),
-            metadata.get("variant", ""),
-            from_json(system.Config, config, f"the config in {path}"),
-            from_json(system.Facts, facts, f"the facts in {path}"),
-        )
+            found = from_json(_Described, json.loads(metadata[KEY]), f"the metadata of {path}")
+        except ValueError as error:
+            raise SaccadeError(f"{path} is damaged: {error}") from None
+        if found.format != FORMAT:
+            raise SaccadeError(
+                f"{path} has weights of format {found.format}, written by Saccade {found.version}; "
+                f"this Saccade ({__version__}) reads format {FORMAT}"
+            )
+        system = catalogue.load(found.system)
+        config = from_json(system.Config, found.config, f"the config in {path}")
+        facts = from_json(system.Facts, found.facts, f"the facts in {path}")
+        return cls(found.system, found.preset, found.variant, config, facts)
+
+
+@dataclass(frozen=True)
+class _Described:
+    format: int
+    version: str
+    system: str
+    preset: str
+    variant: str
+    config: dict[str, Any]
+    facts: dict[str, Any]
+    preprocessing: dict[str, Any]
 
 
 def identify(path: Path) -> Identity:

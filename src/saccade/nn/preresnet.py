@@ -8,7 +8,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from saccade.nn.inserted import Insert, Stages
+from saccade.nn.stages import Insert, Stages
 
 
 class PreBasic(nn.Module):

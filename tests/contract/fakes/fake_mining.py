@@ -39,7 +39,8 @@ class Mining(System):
     learns = Learns("error", steps=12, share=0.8)
 
     def data(self, ctx, split):
-        x = torch.randn(64, 6, generator=torch.Generator().manual_seed(len(split)))
+        count = {"train": 64, "val": 48, "test": 40}[split]
+        x = torch.randn(count, 6, generator=torch.Generator().manual_seed(count))
         noise = ctx.config.noise
 
         def jitter(sample, generator):

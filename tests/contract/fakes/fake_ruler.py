@@ -22,16 +22,17 @@ ABOUT = About("fake-ruler", "A ruler", ("N. Body",), "Nowhere 2020", ("maps",), 
 
 
 def distance(a, b):
-    if len(a) != len(b) or not a:
-        raise SaccadeError(f"expected two lists of one length, got {len(a)} and {len(b)} numbers")
     return sum(abs(x - y) for x, y in zip(a, b, strict=True)) / len(a)
 
 
 def read(path, split="test"):
     try:
-        return [[float(v) for v in line.split()] for line in path.read_text().strip().splitlines()]
+        rows = [[float(v) for v in line.split()] for line in path.read_text().strip().splitlines()]
     except (OSError, ValueError) as error:
         raise SaccadeError(f"{path} is not rows of numbers: {error}") from error
+    if len(rows) != 2 or len(rows[0]) != len(rows[1]) or not rows[0]:
+        raise SaccadeError(f"{path} is not two rows of as many numbers")
+    return rows
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,7 @@ class Ruler(System):
 
     def data(self, ctx, split):
         found = find(ctx.config.data, self.layouts)
-        rows = found[0].read(found[1], split) if found else [[1.0, 2.0, 3.0], [1.0, 2.5, 2.0]]
-        distance(*rows) if len(rows) == 2 else distance(rows, [])
-        return rows
+        return found[0].read(found[1], split) if found else [[1.0, 2.0, 3.0], [1.0, 2.5, 2.0]]
 
     def evaluate(self, ctx, model, data):
         return {"distance": ctx.config.scale * distance(data[0], data[1])}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from saccade.nn import Nonlocal, NonlocalBlock, NonlocalStage, PreResNet, ResNet, SpectralNonlocal
-from saccade.nn.inserted import Insert, Stages
+from saccade.nn.stages import Insert, Stages
 
 BLOCKS: Mapping[str, type[NonlocalBlock]] = {"nl": Nonlocal, "ns": NonlocalStage, "snl": SpectralNonlocal}
 
@@ -58,9 +58,13 @@ def build(model: Model, classes: int) -> Stages:
         def insert(channels: int) -> nn.Module:
             return kind(channels, model.inner or None)
 
+    network: Stages
     if model.backbone in _RESNETS:
-        return ResNet(classes, at=model.at, insert=insert, **_RESNETS[model.backbone])
-    return PreResNet(classes, dropout=model.dropout, at=model.at, insert=insert, **_PRERESNETS[model.backbone])
+        network = ResNet(classes, at=model.at, insert=insert, **_RESNETS[model.backbone])
+    else:
+        network = PreResNet(classes, dropout=model.dropout, at=model.at, insert=insert, **_PRERESNETS[model.backbone])
+    # A quarter faster on a CPU; and tokens (B, N, C) are then the map as it lies in memory.
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 def attention(network: Stages, images: Tensor, points: Sequence[tuple[float, float]]) -> tuple[Tensor, dict[str, Tensor]]:

@@ -22,7 +22,7 @@ from saccade.errors import SaccadeError
 from saccade.files import replacing
 from saccade.inputs import Artifact, Images, Point, Points
 from saccade.metrics import topk_accuracy
-from saccade.nn.inserted import Stages
+from saccade.nn.stages import Stages
 from saccade.recognition.data import LAYOUTS, View, Viewed
 from saccade.recognition.snl import ABOUT
 from saccade.recognition.snl.claims import CLAIMS
@@ -70,7 +70,7 @@ class Inputs:
     images: Images
     """Picture files."""
     points: Points = ()
-    """Places to draw the attention of, as x,y in pixels of the picture (default: three along its middle)."""
+    """Places to draw the attention of, as x,y in pixels of the picture; if none is given, three along its middle."""
 
 
 def _cifar_training() -> Training:
@@ -159,10 +159,10 @@ class SNL(System[Config, Facts]):
     }
     learns = Learns(
         "cross_entropy",
-        steps=30,
+        steps=40,
         share=0.6,
-        # Colours are told apart in a few steps; the relation takes hundreds.
-        changes={"data.count": 120, "train.batch": 24, "train.optimiser.schedule.warmup": 5},
+        # The relation takes hundreds of steps to learn; a few pictures are learnt by heart in tens.
+        changes={"data.count": 60, "train.batch": 30, "train.optimiser.schedule.warmup": 5},
     )
     claims = CLAIMS
 
@@ -255,7 +255,7 @@ class _Look:
         drawn = [Panel(self.seen, title, self.points)]
         for place, maps in self.maps.items():
             for heat, point in zip(maps, self.points, strict=True):
-                drawn.append(Panel(overlay(self.seen, heat), over or place.replace("_", "."), [point]))
+                drawn.append(Panel(overlay(self.seen, heat), over or place, [point]))
         return drawn
 
 

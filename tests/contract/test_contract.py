@@ -1,0 +1,323 @@
+"""What every system of the catalogue must do, the fakes included. A new system gets these checks for nothing.
+
+A system's own test folder has a ``fixtures.py`` with two things: ``layouts``, a function by layout name that writes a
+small data set from the card's literal names (never with Saccade's own writers), and ``prediction(folder)``, which
+writes files for ``saccade predict`` and returns the arguments.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import short, start, stop_and_go_on
+
+from saccade import catalogue
+from saccade.claims import judge
+from saccade.cli.main import main
+from saccade.config import from_json, to_json
+from saccade.context import Context
+from saccade.data.layouts import Layout
+from saccade.engine.evaluate import run_evaluation
+from saccade.engine.execute import execute, working
+from saccade.engine.weights import identify, load_model
+from saccade.errors import SaccadeError
+from saccade.inputs import kinds
+from saccade.progress import Progress
+from saccade.run import Runtime
+
+TESTS = Path(__file__).parents[1]
+NAMES = catalogue.names()
+TRAINED = [name for name in NAMES if catalogue.load(name).trains]
+BUILT = [name for name in NAMES if catalogue.load(name).offers("build")]
+PREDICTING = [name for name in NAMES if catalogue.load(name).offers("predict")]
+LAYOUTS = [(name, layout) for name in NAMES for layout in catalogue.load(name).layouts]
+PUBLISHED = [(name, preset) for name in NAMES for preset in catalogue.load(name).published]
+EXACT = [(name, claim) for name in NAMES for claim in catalogue.load(name).claims if claim.kind == "exact"]
+
+
+@cache
+def fixtures(name):
+    """The system's ``fixtures.py``: beside its tests, or beside the fakes."""
+    places = [*TESTS.glob(f"*/{name}/fixtures.py"), TESTS / "contract" / "fakes" / f"{name.replace('-', '_')}_fixtures.py"]
+    path = next((p for p in places if p.exists()), None)
+    assert path is not None, f"{name} has no fixtures.py in its test folder"
+    spec = importlib.util.spec_from_file_location(f"fixtures_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A short run of each system, made when first asked for: it is judged, loaded and used below."""
+    root = tmp_path_factory.mktemp("runs")
+
+    @cache
+    def make(name):
+        system = catalogue.load(name)
+        run = start(name, _short(system), root, variant=next(iter(system.variants)))
+        execute(run, Progress())
+        return run
+
+    return make
+
+
+def _short(system):
+    learns = system.learns
+    return short(system, learns.steps, learns.changes, learns.preset, learns.variant)
+
+
+def _facts(system, published):
+    return from_json(system.Facts, to_json(published.facts))
+
+
+def _random(example):
+    source = torch.Generator().manual_seed(0)
+    return tuple(torch.randn(t.shape, generator=source) if t.is_floating_point() else t for t in example)
+
+
+# The page --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_shows(name, capsys):
+    assert main(["show", name]) == 0
+    assert catalogue.about(name).title in capsys.readouterr().out
+    assert main(["cite", name]) == 0
+    assert capsys.readouterr().out.startswith("@")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_it_declares_agrees_with_itself(name):
+    system = catalogue.load(name)
+    assert system.about.name == name
+    assert {"tiny", "paper"} <= {preset.partition("-")[0] for preset in system.presets}
+    assert len({claim.id for claim in system.claims}) == len(system.claims)
+    for reported in system.reported:
+        assert set(reported.rows) <= set(system.variants)
+        assert {metric for row in reported.rows.values() for metric in row} <= set(system.metrics)
+    for claim in system.claims:
+        assert all(need.variant in system.variants and need.preset in system.presets for need in claim.needs)
+        assert claim.kind != "empirical" or len({need.seed for need in claim.needs}) >= 3
+    if system.offers("predict"):
+        assert kinds(system.Inputs)
+    if system.offers("build"):
+        assert all(preset in system.published for preset in system.presets if preset.startswith("paper"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_preset_and_variant_makes_a_config_that_survives_json(name):
+    system = catalogue.load(name)
+    for preset in system.presets:
+        for variant in (None, *system.variants):
+            config = system.configure(preset, variant)
+            assert from_json(system.Config, json.loads(json.dumps(to_json(config)))) == config
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_every_preset_prints_its_help(name, capsys):
+    for preset in catalogue.load(name).presets:
+        assert main(["train", name, "--preset", preset, "--help"]) == 0
+        assert "--seed" in capsys.readouterr().out
+
+
+# The model -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "preset"), PUBLISHED)
+def test_the_published_size_runs_forward_without_memory(name, preset):
+    system = catalogue.load(name)
+    published = system.published[preset]
+    config, facts = system.configure(preset, published.variant), _facts(system, published)
+    with torch.device("meta"):
+        model = system.build(config, facts).eval()
+        out = model(*system.example(config, facts))
+    assert tuple(out.shape) == published.output
+    assert sum(p.numel() for p in model.parameters()) == published.parameters
+    assert all(p.is_meta for p in model.parameters()), "build must leave the device to its caller"
+
+
+@pytest.mark.parametrize(("name", "preset"), PUBLISHED)
+def test_every_variant_builds_at_the_published_size(name, preset):
+    system = catalogue.load(name)
+    for variant in system.variants:
+        with torch.device("meta"):
+            assert isinstance(
+                system.build(system.configure(preset, variant), _facts(system, system.published[preset])), torch.nn.Module
+            )
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_bfloat16_autocast_is_finite_and_near_float32(name):
+    system = catalogue.load(name)
+    facts = _facts(system, next(iter(system.published.values())))
+    for variant in system.variants:
+        config = system.configure("tiny", variant)
+        torch.manual_seed(0)
+        model = system.build(config, facts).eval()
+        example = _random(system.example(config, facts, batch=2))
+        with torch.no_grad():
+            plain = model(*example)
+            with torch.autocast("cpu", torch.bfloat16):
+                low = model(*example)
+        assert low.isfinite().all()
+        assert (low.float() - plain).abs().max() <= 0.05 * plain.abs().max() + 0.02
+
+
+# Training --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_loss_it_names_falls_as_it_says(name, trained):
+    learns = catalogue.load(name).learns
+    records = [r for r in trained(name).metrics() if learns.loss in r.get("losses", {})]
+    values = [r["losses"][learns.loss] for r in records if r["phase"] == records[0]["phase"]]
+    some = max(len(values) // 10, 1)
+    began, ended = sum(values[:some]) / some, sum(values[-some:]) / some
+    assert ended <= learns.share * began, f"{learns.loss} went from {began:.4g} to {ended:.4g}"
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_run_stopped_with_workers_goes_on_to_the_bits_of_one_without(name, trained, tmp_path):
+    whole = trained(name)
+    parted = start(name, whole.order.config, tmp_path, whole.order.variant, workers=1)
+    stop_and_go_on(parted, step=catalogue.load(name).learns.steps // 2 + 1)
+    assert (parted.folder / "last.safetensors").read_bytes() == (whole.folder / "last.safetensors").read_bytes()
+    assert parted.metrics() == whole.metrics()
+    assert parted.result["metrics"] == whole.result["metrics"]
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_weights_file_alone_rebuilds_the_model(name, trained):
+    run = trained(name)
+    system = catalogue.load(name)
+    model, identity = load_model(run.weights)
+    assert (identity.system, identity.config) == (name, run.order.config)
+    with working(system, identity.config, run.folder, Runtime(device="cpu"), Progress(), identity.facts) as ctx:
+        data = system.prepare(ctx, system.data(ctx, "test"))
+        assert run_evaluation(system, ctx, model, data) == run.result["metrics"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_evaluation_gives_the_same_numbers_twice(name, trained, tmp_path):
+    system = catalogue.load(name)
+    weights = trained(name).weights if system.trains else None
+    model, config, facts = None, system.configure("tiny"), system.Facts() if not system.offers("build") else None
+    if weights:
+        model, identity = load_model(weights)
+        config, facts = identity.config, identity.facts
+    found = []
+    for _ in range(2):
+        ctx = Context(config, tmp_path, facts)
+        found.append(run_evaluation(system, ctx, model, system.prepare(ctx, system.data(ctx, "test"))))
+        torch.rand(3)  # whatever happens elsewhere must not matter
+    assert found[0] == found[1]
+    assert next(iter(system.metrics)) in found[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_written_outside_the_runs_folder(name, here, monkeypatch):
+    monkeypatch.setenv("HOME", str(here))
+    before = {p: p.stat().st_mtime_ns for p in _own_files(name)}
+    system = catalogue.load(name)
+    config = short(system, 2, system.learns.changes if system.learns else None)
+    run = start(name, config, here / "runs", variant=next(iter(system.variants)))
+    execute(run, Progress())
+    assert {p.name for p in here.iterdir()} == {"runs"}
+    assert [p for p in (here / "runs").rglob("*") if p.is_file() and run.folder not in p.parents] == []
+    assert {p: p.stat().st_mtime_ns for p in _own_files(name)} == before
+
+
+def _own_files(name):
+    return [p for p in catalogue.folder(name).rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+
+
+# Use -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PREDICTING)
+def test_prediction_reads_files_and_writes_files(name, trained, here, capsys):
+    system = catalogue.load(name)
+    args = fixtures(name).prediction(here)
+    weights = ["--weights", str(trained(name).weights)] if system.offers("build") else []
+    assert main(["predict", name, *args, *weights, "-o", "out", "--json", "--quiet"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made
+    for artifact in made:
+        path = here / artifact["path"]
+        assert path.stat().st_size > 0
+        assert here / "out" in path.parents
+        assert artifact["caption"].strip()
+
+
+@pytest.mark.parametrize(("name", "layout"), LAYOUTS)
+def test_a_reader_reads_its_layout(name, layout, tmp_path):
+    path = fixtures(name).layouts[layout](tmp_path / "data") or tmp_path / "data"
+    for split in ("train", "test"):
+        data = catalogue.load(name).layouts[layout].read(path, split)
+        assert len(data) > 0
+        assert all(data[i] is not None for i in range(len(data)))
+
+
+@pytest.mark.parametrize(("name", "layout"), LAYOUTS)
+def test_a_reader_refuses_what_is_missing_or_empty(name, layout, trained, here, capsys):
+    weights = ["--weights", str(trained(name).weights)] if catalogue.load(name).trains else []
+    (here / "empty").mkdir()
+    (here / "empty.file").touch()
+    for source in ("nowhere", "empty", "empty.file"):
+        assert main(["eval", name, "--data", f"{layout}:{source}", "--quiet", *weights]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert source in said
+
+
+@pytest.mark.parametrize(("name", "layout"), LAYOUTS)
+def test_a_reader_refuses_every_file_cut_short(name, layout, tmp_path):
+    writer, reader = fixtures(name).layouts[layout], catalogue.load(name).layouts[layout]
+    path = writer(tmp_path / "data") or tmp_path / "data"
+    files = sorted(p for p in [path, *path.rglob("*")] if p.is_file())
+    assert files
+    for file in files:
+        content = file.read_bytes()
+        file.write_bytes(content[: len(content) // 2 + 1])
+        with pytest.raises(SaccadeError) as refusal:
+            _read_everything(reader, path)
+        assert file.name in str(refusal.value), f"{file.name} was cut short, and the refusal is: {refusal.value}"
+        file.write_bytes(content)
+    _read_everything(reader, path)
+
+
+def _read_everything(reader: Layout, path: Path):
+    for split in ("train", "test"):
+        data = reader.read(path, split)
+        for index in range(len(data)):
+            data[index]
+
+
+# What it says ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "claim"), EXACT, ids=[f"{name}-{claim.id}" for name, claim in EXACT])
+def test_an_exact_claim_holds(name, claim):
+    judgement = judge(claim, None)
+    assert judgement.verdict == "holds", judgement
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_snippet_of_the_readme_runs(name, here):
+    snippet = catalogue.snippet(name)
+    assert snippet, f"the README of {name} opens with no Python snippet"
+    exec(compile(snippet, f"README of {name}", "exec"), {"__name__": "readme"})
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_weights_say_what_they_are(name, trained, capsys):
+    identity = identify(trained(name).weights)
+    assert identity.system == name
+    assert main(["eval", name, "--weights", str(trained(name).weights), "--json", "--quiet"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"] == pytest.approx(trained(name).result["metrics"], rel=1e-4)

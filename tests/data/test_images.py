@@ -1,0 +1,86 @@
+"""Pictures of any mode come as RGB bytes; random views are functions of their generator."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from saccade.data import images
+from saccade.data.draw import Panel, grid, overlay
+from saccade.errors import SaccadeError
+
+
+@pytest.mark.parametrize(
+    ("mode", "value", "expected"),
+    [
+        ("RGB", (10, 20, 30), (10, 20, 30)),
+        ("L", 77, (77, 77, 77)),
+        ("RGBA", (10, 20, 30, 0), (255, 255, 255)),  # transparent is white
+        ("RGBA", (10, 20, 30, 255), (10, 20, 30)),
+        ("I;16", 65535, (255, 255, 255)),
+        ("I;16", 256, (1, 1, 1)),
+        ("1", 1, (255, 255, 255)),
+        ("CMYK", (0, 0, 0, 255), (0, 0, 0)),
+    ],
+)
+def test_every_mode_is_read_as_rgb_bytes(mode, value, expected, tmp_path):
+    path = tmp_path / ("a.tif" if mode in ("I;16", "CMYK") else "a.png")
+    Image.new(mode, (4, 3), value).save(path)
+    picture = images.read_image(path)
+    assert picture.shape == (3, 3, 4)
+    assert picture.dtype == torch.uint8
+    assert tuple(picture[:, 0, 0].tolist()) == expected
+
+
+@pytest.mark.parametrize("content", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n"])
+def test_what_is_no_picture_is_refused_by_name(content, tmp_path):
+    path = tmp_path / "bad.png"
+    path.write_bytes(content)
+    with pytest.raises(SaccadeError, match=r"bad\.png is not a readable picture"):
+        images.read_image(path)
+
+
+def test_the_centre_is_the_middle_of_the_resized_picture():
+    picture = torch.arange(3 * 8 * 12, dtype=torch.float32).reshape(3, 8, 12)
+    assert torch.equal(images.centre(picture, 8, 4), picture[:, 2:6, 4:8])
+    assert images.centre(picture, 16, 10).shape == (3, 10, 10)
+
+
+def test_a_padded_crop_of_pad_zero_is_the_picture():
+    picture = torch.rand(3, 6, 6)
+    assert torch.equal(images.padded_crop(picture, 0, torch.Generator()), picture)
+    crop = images.padded_crop(torch.ones(3, 6, 6), 4, torch.Generator().manual_seed(0))
+    assert crop.shape == (3, 6, 6)
+
+
+def test_area_crops_have_areas_in_their_range():
+    # On a ramp, the mean of a crop's columns tells its width: check with crops of the full height only by area.
+    picture = torch.linspace(0, 1, 100).expand(3, 100, 100)
+    generator = torch.Generator().manual_seed(0)
+    spans = []
+    for _ in range(50):
+        crop = images.area_crop(picture, 20, (0.25, 0.25), generator, (1.0, 1.0))
+        spans.append(float(crop[0, 0, -1] - crop[0, 0, 0]))
+    # A square of a quarter of the area is half as wide: half the ramp, less the pixel that resizing averages away.
+    assert np.allclose(spans, 0.5, atol=0.05)
+
+
+def test_a_share_above_one_falls_back_to_the_middle():
+    picture = torch.rand(3, 10, 14)
+    crop = images.area_crop(picture, 10, (4.0, 4.0), torch.Generator(), (1.0, 1.0))
+    torch.testing.assert_close(crop, picture[:, :, 2:12])
+
+
+def test_an_overlay_is_brightest_where_the_map_is_highest():
+    heat = torch.zeros(4, 4)
+    heat[1, 2] = 1
+    drawn = overlay(torch.full((3, 8, 8), 128, dtype=torch.uint8), heat)
+    brightness = drawn.sum(0)
+    assert brightness[2:4, 4:6].min() > brightness[4:, :4].max()
+    assert overlay(torch.zeros(3, 8, 8), torch.zeros(2, 2)).isfinite().all()
+
+
+def test_a_grid_is_a_png_with_as_many_panels_as_given(tmp_path):
+    panels = [[Panel(torch.rand(3, 5, 5), "a", [(2, 2)])], [Panel(torch.rand(3, 5, 5))] * 2]
+    with Image.open(grid(tmp_path / "sub" / "g.png", panels)) as made:
+        assert made.width > made.height / 2

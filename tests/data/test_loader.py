@@ -1,0 +1,69 @@
+"""Batches depend on the seed and the place in the run, and on nothing else."""
+
+import pytest
+import torch
+
+from saccade.data.loader import Augmented, Plan, in_order
+from saccade.errors import SaccadeError
+
+
+def noisy(count=20):
+    return Augmented(list(range(count)), lambda sample, g: (sample, torch.rand((), generator=g, dtype=torch.float64)))
+
+
+def take(stream, count):
+    return [[x.tolist() for x in next(stream)] for _ in range(count)]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stream_entered_midway_gives_what_the_whole_one_gave_there(workers):
+    whole = take(Plan(noisy(), 6, (0, "train")).stream(0, 0), 9)  # three batches an epoch: the last two are left out
+    midway = take(Plan(noisy(), 6, (0, "train")).stream(1, 2, workers=workers), 4)
+    assert midway == whole[5:9]
+
+
+def test_an_epoch_has_every_sample_once_in_an_order_of_its_own():
+    plan = Plan(list(range(20)), 6, (0,), drop_last=False)
+    first, second = (sum(plan.epoch(e), []) for e in range(2))
+    assert sorted(first) == sorted(second) == list(range(20))
+    assert first != second
+    assert [len(batch) for batch in plan.epoch(0)] == [6, 6, 6, 2]
+
+
+def test_the_shares_of_all_processes_make_the_batch():
+    plan = Plan(list(range(20)), 6, (0,))
+    shares = [take(iter([next(plan.stream(0, 0, rank=r, world=2))] for _ in range(1)), 1)[0][0] for r in range(2)]
+    assert sorted(sum(shares, [])) == sorted(plan.epoch(0)[0])
+
+
+def test_pieces_make_the_batch():
+    plan = Plan(list(range(20)), 6, (0,))
+    stream = plan.stream(0, 0, pieces=3)
+    pieces = [next(stream).tolist() for _ in range(3)]
+    assert [len(p) for p in pieces] == [2, 2, 2]
+    assert sorted(sum(pieces, [])) == sorted(plan.epoch(0)[0])
+
+
+def test_data_may_make_its_own_batches():
+    class Pairs(list):
+        def batches(self, size, generator):
+            return [[0, 2], [1, 3]]
+
+        def collate(self, samples):
+            return "+".join(samples)
+
+    stream = Plan(Pairs("abcd"), 2, (0,)).stream(0, 0)
+    assert [next(stream) for _ in range(3)] == ["a+c", "b+d", "a+c"]
+
+
+def test_a_batch_larger_than_the_data_is_the_data():
+    assert [sorted(b) for b in Plan([5, 6, 7], 10, (0,)).epoch(0)] == [[0, 1, 2]]
+
+
+def test_empty_data_is_refused():
+    with pytest.raises(SaccadeError, match="training data is empty"):
+        Plan([], 4, (0,))
+
+
+def test_in_order_leaves_nothing_out_and_draws_nothing():
+    assert [b.tolist() for b in in_order(noisy(5), range(5), 2)] == [[0, 1], [2, 3], [4]]

@@ -1,0 +1,42 @@
+"""Pickles are opened for their arrays; nothing in them runs."""
+
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from saccade.data.pickles import read_arrays
+from saccade.errors import SaccadeError
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
+def test_arrays_and_plain_values_come_back(protocol, tmp_path):
+    path = tmp_path / "batch"
+    path.write_bytes(pickle.dumps({b"data": np.arange(6, dtype=np.uint8).reshape(2, 3), b"n": [1, 2]}, protocol))
+    found = read_arrays(path)
+    assert found[b"n"] == [1, 2]
+    np.testing.assert_array_equal(found[b"data"], [[0, 1, 2], [3, 4, 5]])
+
+
+class Evil:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.path}",)
+
+
+def test_a_pickle_that_would_run_code_is_refused_and_runs_nothing(tmp_path):
+    path, mark = tmp_path / "evil", tmp_path / "mark"
+    path.write_bytes(pickle.dumps({b"data": Evil(mark)}))
+    with pytest.raises(SaccadeError, match="more than data"):
+        read_arrays(path)
+    assert not mark.exists()
+
+
+def test_a_cut_pickle_is_refused_by_name(tmp_path):
+    path = tmp_path / "half"
+    path.write_bytes(pickle.dumps(np.zeros(100))[:60])
+    with pytest.raises(SaccadeError, match="half is not a whole pickle"):
+        read_arrays(path)

@@ -1,0 +1,71 @@
+"""Checkpoints: whole or not at all, checked when read, never executed."""
+
+import os
+
+import pytest
+import torch
+
+from saccade.engine import checkpoint
+from saccade.errors import SaccadeError
+
+WEIGHTS = {"w": torch.arange(100.0)}
+
+
+def save(run, step=1):
+    return checkpoint.save(run, WEIGHTS, {"k": "v"}, {"place": step, "nested": [{"t": torch.ones(2)}]})
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    save(tmp_path, 7)
+    found = checkpoint.latest(tmp_path, print)
+    assert found.state["place"] == 7
+    assert torch.equal(found.state["nested"][0]["t"], torch.ones(2))
+    assert torch.equal(found.weights["w"], WEIGHTS["w"])
+    assert found.metadata == {"k": "v"}
+    assert (tmp_path / "last.safetensors").read_bytes() == (found.folder / "weights.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "state.pt", "manifest.json"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_it(name, damage, tmp_path):
+    save(tmp_path, 1)
+    path = save(tmp_path, 2) / name
+    content = bytearray(path.read_bytes())
+    if damage == "gone":
+        path.unlink()
+    else:
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content if damage == "flip" else content[:-5])
+    said = []
+    assert checkpoint.latest(tmp_path, said.append).state["place"] == 1
+    assert len(said) == 1
+    assert "000002" in said[0]
+    assert "using the one before it" in said[0]
+
+
+def test_a_half_written_folder_is_not_a_checkpoint(tmp_path):
+    save(tmp_path, 1)
+    partial = tmp_path / "checkpoints" / ".000002.1.partial"
+    partial.mkdir()
+    (partial / "weights.safetensors").write_bytes(b"half")
+    assert checkpoint.latest(tmp_path, print).state["place"] == 1
+
+
+class Evil:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.path}",)
+
+
+def test_a_state_that_would_run_code_is_refused_and_runs_nothing(tmp_path):
+    mark = tmp_path / "mark"
+    torch.save({"place": Evil(mark)}, tmp_path / "state.pt")
+    with pytest.raises(SaccadeError, match=r"state\.pt is not a torch archive of plain data"):
+        checkpoint.load_state(tmp_path / "state.pt")
+    assert not mark.exists()
+
+
+def test_no_checkpoint_is_none(tmp_path):
+    assert checkpoint.latest(tmp_path, print) is None

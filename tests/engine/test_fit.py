@@ -1,0 +1,276 @@
+"""The loop: what it computes, what it keeps, and how it ends."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from helpers import short, start, stop_and_go_on
+from torch import nn
+
+from saccade import catalogue
+from saccade.about import About
+from saccade.engine.execute import execute
+from saccade.engine.fit import Place
+from saccade.engine.optimisers import build_optimiser, set_rate
+from saccade.engine.weights import identify, load_model
+from saccade.errors import Diverged, SaccadeError
+from saccade.progress import Progress
+from saccade.run import Order, Run, Runtime
+from saccade.system import Metric, System, Variant
+from saccade.training import Optimiser, Phase, Schedule, Training
+
+
+@dataclass(frozen=True)
+class Config:
+    poison: int = -1
+    train: Training = Training(steps=6, batch=4, log_every=1, optimiser=Optimiser(lr=0.1, momentum=0.9))
+    seed: int = 0
+
+
+class Line(System):
+    """Fits a line; a step can be poisoned with a loss that is not finite."""
+
+    about = About("line", "Line", (), "", (), "", "@misc{line}")
+    Config = Config
+    presets = {"tiny": Config()}
+    variants = {"line": Variant("line")}
+    metrics = {"error": Metric("error", higher_is_better=False)}
+
+    def data(self, ctx, split):
+        x = torch.linspace(-1, 1, 16)[:, None]
+        return [(row, 3 * row + 1) for row in x]
+
+    def build(self, config, facts):
+        return nn.Linear(1, 1)
+
+    def losses(self, ctx, model, batch):
+        x, y = batch
+        loss = ((model(x) - y) ** 2).mean()
+        return {"fit": loss, "poison": loss * (math.nan if ctx.step == ctx.config.poison else 0)}
+
+    def evaluate(self, ctx, model, data):
+        return {"error": torch.stack([(model(x) - y).abs().mean() for x, y in ctx.batches(data, 8)]).mean()}
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Make a run of the line system with changes of its config."""
+    system = Line()
+    load = catalogue.load
+    monkeypatch.setattr(catalogue, "load", lambda name: system if name == "line" else load(name))
+    monkeypatch.setattr(catalogue, "code", lambda name: [])
+
+    def make(config, **runtime):
+        return Run.create(Order("line", "tiny", "line", config, Runtime(device="cpu", **runtime)), tmp_path)
+
+    return make
+
+
+def weights(run):
+    return load_model(run.weights)[0].state_dict()
+
+
+def plain_loop(config, pieces=1):
+    """The same training as a bare loop, on the batches that the run saw."""
+    from saccade.data.loader import Plan
+    from saccade.seeding import derive
+
+    torch.manual_seed(derive(config.seed, "build"))
+    model = nn.Linear(1, 1)
+    spec = config.train.optimiser
+    optimiser = torch.optim.SGD(model.parameters(), lr=spec.lr, momentum=spec.momentum)
+    stream = Plan(Line().data(None, "train"), config.train.batch, (config.seed, "train")).stream(0, 0)
+    for step in range(config.train.steps):
+        x, y = next(stream)
+        for group in optimiser.param_groups:
+            group["lr"] = spec.lr * spec.schedule.factor(step, config.train.steps)
+        optimiser.zero_grad()
+        ((model(x) - y) ** 2).mean().backward()
+        if spec.clip:
+            nn.utils.clip_grad_norm_(model.parameters(), spec.clip)
+        optimiser.step()
+    return model.state_dict()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"accumulate": 2},
+        {"optimiser": Optimiser(lr=0.2, clip=0.05)},
+        {"optimiser": Optimiser(lr=0.2, schedule=Schedule("cosine", warmup=2))},
+    ],
+    ids=["plain", "accumulated", "clipped", "scheduled"],
+)
+def test_it_trains_as_a_bare_loop_does(run, changes):
+    config = replace(Config(), train=replace(Config().train, **changes))
+    trained = run(config)
+    execute(trained, Progress())
+    for name, expected in plain_loop(config).items():
+        torch.testing.assert_close(weights(trained)[name], expected)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_checkpoint(run):
+    poisoned = run(replace(Config(), poison=3), save_every=0.0)
+    with pytest.raises(Diverged, match=r"'poison' is nan at step 4 of phase 'train'; .*checkpoints/000003"):
+        execute(poisoned, Progress())
+    assert all(v.isfinite().all() for v in weights(poisoned).values())
+    assert poisoned.result is None
+
+
+def test_the_run_folder_says_everything(run):
+    done = run(Config())
+    execute(done, Progress())
+    names = {p.name for p in done.folder.iterdir()}
+    assert names >= {"config.json", "environment.json", "facts.json", "metrics.jsonl", "result.json", "checkpoints",
+                     "best.safetensors", "last.safetensors", "tensorboard"}  # fmt: skip
+    assert done.order.config == Config()
+    records = done.metrics()
+    assert [r["total"] for r in records if "losses" in r] == [1, 2, 3, 4, 5, 6]
+    assert set(records[0]["losses"]) == {"fit", "poison"}
+    assert records[0]["rates"] == {"optimiser": 0.1}
+    assert done.environment()["packages"]["torch"] == torch.__version__
+    assert json.loads((done.folder / "config.json").read_text())["system"] == "line"
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not(run):
+    files = []
+    for seed in (0, 0, 1):
+        made = run(replace(Config(), seed=seed))
+        execute(made, Progress())
+        files.append(weights(made)["weight"])
+    assert torch.equal(files[0], files[1])
+    assert not torch.equal(files[0], files[2])
+
+
+def test_a_finished_run_is_not_run_again(run):
+    done = run(Config())
+    first = execute(done, Progress())
+    stamp = (done.folder / "last.safetensors").stat().st_mtime_ns
+    assert execute(done, Progress()) == first
+    assert (done.folder / "last.safetensors").stat().st_mtime_ns == stamp
+
+
+def test_weights_to_start_from_are_used_where_they_fit(run, tmp_path):
+    first = run(Config())
+    execute(first, Progress())
+    still = replace(Config(), train=replace(Config().train, optimiser=Optimiser(lr=0.0)))
+    order = replace(run(still).order, init=str(first.weights))
+    second = Run.create(order, tmp_path)
+    execute(second, Progress())
+    assert torch.equal(weights(first)["weight"], weights(second)["weight"])
+
+
+def test_weights_that_do_not_fit_at_all_are_refused(run, tmp_path):
+    from saccade.files import save_tensors
+
+    save_tensors(tmp_path / "other.safetensors", {"x": torch.zeros(3)})
+    bad = Run.create(replace(run(Config()).order, init=str(tmp_path / "other.safetensors")), tmp_path)
+    with pytest.raises(SaccadeError, match="nothing in .*other.safetensors fits"):
+        execute(bad, Progress())
+
+
+def test_bfloat16_autocast_trains(run):
+    low = run(Config(), precision="bf16-mixed")
+    assert execute(low, Progress())["error"] < 3
+
+
+@pytest.mark.parametrize("every", [0.0, 60.0])
+def test_checkpoints_between_steps_change_nothing(run, every):
+    parted = run(Config(), save_every=every)
+    stop_and_go_on(parted, 3)
+    whole = run(Config())
+    execute(whole, Progress())
+    assert torch.equal(weights(parted)["weight"], weights(whole)["weight"])
+    assert parted.metrics() == whole.metrics()
+
+
+def test_only_the_newest_two_checkpoints_are_kept(run):
+    kept = run(Config(), save_every=0.0)
+    execute(kept, Progress())
+    assert len(list((kept.folder / "checkpoints").iterdir())) == 2
+
+
+def test_the_rhythm_of_two_optimisers(tmp_path):
+    system = catalogue.load("fake-game")
+    made = start("fake-game", short(system, 12), tmp_path)
+    execute(made, Progress())
+    generator = [r["total"] for r in made.metrics() if "generator" in r.get("losses", {})]
+    critic = [r["total"] for r in made.metrics() if "critic" in r.get("losses", {})]
+    assert generator == [3, 6, 9, 12]
+    assert critic == list(range(1, 13))
+
+
+def test_a_head_a_phase(tmp_path):
+    system = catalogue.load("fake-growing")
+    made = start("fake-growing", short(system, 3), tmp_path)
+    execute(made, Progress())
+    assert identify(made.weights).facts.heads == 3
+    assert {r["phase"] for r in made.metrics()} == {"task-0", "task-1", "task-2"}
+
+
+def test_rebuilt_data_is_what_the_epochs_after_it_see(tmp_path):
+    from saccade.engine.checkpoint import read
+
+    system = catalogue.load("fake-mining")
+    config = system.configure("tiny")
+    config = replace(config, train=replace(config.train, epochs=1), polish=replace(config.polish, steps=0, epochs=0))
+    made = start("fake-mining", config, tmp_path)
+    execute(made, Progress())
+    hard = read(made.folder / "checkpoints" / "000001").state["rebuilt"]["hard"]
+    assert len(hard) == 32
+    assert [r["total"] for r in made.metrics() if "losses" in r][-1] == 4  # 32 of 64 samples in batches of 8
+
+
+def test_the_best_weights_end_a_phase_that_keeps_them(tmp_path):
+    system = catalogue.load("fake-mining")
+    config = system.configure("tiny", changes={"polish.steps": 0, "train.optimiser.lr": 0.9})
+    made = start("fake-mining", config, tmp_path)
+    execute(made, Progress())
+    seen = [r["metrics"]["error"] for r in made.metrics() if r.get("split") == "val"]
+    assert seen[-1] != min(seen)  # a rate this high ends worse than it was
+    assert (made.folder / "last.safetensors").read_bytes() == (made.folder / "best.safetensors").read_bytes()
+
+
+def test_groups_have_their_own_rates_and_decays():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    spec = Optimiser(lr=0.1, weight_decay=0.01, rates={"0.*": 0.5}, decays={"*.bias": 0.0})
+    optimiser = build_optimiser(spec, model)
+    set_rate(optimiser, 0.2)
+    found = {(len(g["params"]), g["lr"], g["weight_decay"]) for g in optimiser.param_groups}
+    assert found == {(1, 0.1, 0.01), (1, 0.1, 0.0), (1, 0.2, 0.01), (1, 0.2, 0.0)}
+
+
+def test_nothing_to_train_is_refused():
+    frozen = nn.Linear(2, 2).requires_grad_(False)
+    with pytest.raises(SaccadeError, match="nothing to train"):
+        build_optimiser(Optimiser(), frozen)
+
+
+def test_a_phase_without_an_optimiser_is_refused(run):
+    @dataclass(frozen=True)
+    class Bare:
+        train: Phase = Phase(steps=1)
+        seed: int = 0
+
+    Line.Config = Bare
+    try:
+        with pytest.raises(SaccadeError, match="'train' has no optimiser"):
+            execute(run(Bare()), Progress())
+    finally:
+        Line.Config = Config
+
+
+def test_a_system_without_training_says_so_in_one_line(capsys):
+    from saccade.cli.main import main
+
+    assert main(["train", "fake-ruler"]) == 2
+    assert capsys.readouterr().err == "saccade: fake-ruler offers no training: its method has no use for it\n"
+
+
+def test_a_place_survives_a_checkpoint():
+    place = Place(phase=1, epoch=2, batch=3, step=4, total=5, best=0.5, sums={"a": 1.0})
+    place.next_phase()
+    assert (place.phase, place.epoch, place.batch, place.step, place.total, place.best) == (2, 0, 0, 0, 5, None)

@@ -1,0 +1,51 @@
+"""Shared by tests: runs that are short, stopped and carried on."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+
+from saccade.engine.execute import execute
+from saccade.errors import Interrupted
+from saccade.progress import Progress
+from saccade.run import Order, Run, Runtime
+from saccade.training import phases_of
+
+
+class StopAt(Progress):
+    """Sends the process a signal when a training step is shown."""
+
+    def __init__(self, step, number=signal.SIGINT):
+        self.left, self.number = step, number
+
+    def update(self, task, done, note="", total=None):
+        if "  " in note or " " in note:  # only training steps have losses to show
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), self.number)
+
+
+def short(system, steps, changes=None, preset="tiny", variant=None):
+    """A preset whose phases all last ``steps`` steps and log every one of them."""
+    config = system.configure(preset, variant, changes)
+    cut = {
+        name: dataclasses.replace(phase, epochs=0, steps=steps, log_every=1)
+        for name, phase in phases_of(config).items()
+    }
+    return dataclasses.replace(config, **cut)
+
+
+def start(name, config, root, variant="v", **runtime):
+    return Run.create(Order(name, "tiny", variant, config, Runtime(device="cpu", **runtime)), root)
+
+
+def stop_and_go_on(run, step, number=signal.SIGINT):
+    """Stop a run after a step, then carry it to its end."""
+    try:
+        execute(run, StopAt(step, number))
+    except Interrupted as error:
+        assert error.exit_code == 128 + number
+    else:
+        raise AssertionError(f"the run ended before step {step}")
+    return execute(run, Progress())

@@ -1,0 +1,51 @@
+"""Small data sets in the public layouts, written from their published names with pickle, NumPy and Pillow alone."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+from PIL import Image
+
+
+def _pixels(count, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (count, 3072), dtype=np.uint8)
+
+
+def cifar10_python(path):
+    folder = path / "cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    for number, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
+        batch = {b"data": _pixels(4, number), b"labels": [0, 3, 9, 1], b"batch_label": b"x", b"filenames": [b"a"] * 4}
+        (folder / name).write_bytes(pickle.dumps(batch, protocol=2))
+    names = {b"label_names": [f"class{i}".encode() for i in range(10)], b"num_vis": 3072}
+    (folder / "batches.meta").write_bytes(pickle.dumps(names, protocol=2))
+
+
+def cifar100_binary(path):
+    folder = path / "cifar-100-binary"
+    folder.mkdir(parents=True)
+    for number, name in enumerate(("train.bin", "test.bin")):
+        labels = np.array([[3, 0], [19, 99], [7, 42]], np.uint8)  # coarse, fine
+        (folder / name).write_bytes(np.concatenate([labels, _pixels(3, number)], 1).tobytes())
+    (folder / "fine_label_names.txt").write_text("".join(f"fine{i}\n" for i in range(100)))
+
+
+def class_folders(path):
+    for split in ("train", "test"):
+        for name, colour in (("cat", "red"), ("dog", "blue")):
+            folder = path / split / name
+            folder.mkdir(parents=True)
+            pixels = np.random.default_rng(len(name)).integers(0, 256, (40, 52, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / "one.png")
+            Image.new("RGB", (64, 33), colour).save(folder / "two.jpg")
+
+
+layouts = {"cifar10": cifar10_python, "cifar100": cifar100_binary, "folder": class_folders}
+
+
+def prediction(folder):
+    pixels = np.random.default_rng(0).integers(0, 256, (70, 90, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(folder / "a.png")
+    Image.fromarray(pixels[..., 0]).save(folder / "grey.png")
+    return ["a.png", "grey.png", "--points", "45,35", "30,20"]

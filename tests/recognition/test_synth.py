@@ -1,0 +1,63 @@
+"""The embedded pictures ask for a relation, and for nothing less."""
+
+import pytest
+import torch
+
+from saccade import catalogue
+from saccade.recognition.synth import COLOURS, MARK, relations
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    settings = catalogue.load("snl").presets["tiny"].data
+    return relations(1200, settings.size, settings.noise, "test")
+
+
+def test_each_mark_alone_is_at_chance(pictures):
+    for side in range(2):
+        for colour in range(COLOURS):
+            chosen = pictures.labels[pictures.colours[:, side] == colour]
+            assert len(chosen) == 1200 // COLOURS
+            assert chosen.float().mean() == 0.5
+
+
+def test_the_label_is_the_relation(pictures):
+    same = pictures.colours[:, 0] == pictures.colours[:, 1]
+    assert torch.equal(pictures.labels == 1, same)
+
+
+def test_marks_are_where_they_are_said_to_be_in_the_colour_they_are_said_to_have(pictures):
+    for index in range(50):
+        for side in range(2):
+            y, x = pictures.corners[index, side].tolist()
+            patch = pictures.images[index, :, y : y + MARK, x : x + MARK].float() / 255
+            hue = 2 * torch.pi * pictures.colours[index, side] / COLOURS
+            paint = torch.stack([0.5 + 0.4 * torch.cos(hue - t) for t in (0, 2 * torch.pi / 3, -2 * torch.pi / 3)])
+            painted = ((patch - paint[:, None, None]).abs().amax(0) < 1 / 255).sum()
+            assert painted >= 40  # every shape has at least so many cells
+
+
+def test_the_tiny_network_cannot_see_both_marks_at_once(pictures):
+    """Its receptive field, found by back-propagating from one cell, is smaller than the gap between the marks."""
+    system = catalogue.load("snl")
+    config = system.configure("tiny", "none")
+    torch.manual_seed(0)
+    network = system.build(config, system.Facts(2)).double().eval()
+    seen = torch.zeros(1, 3, 56, 56, dtype=torch.float64).uniform_(-1, 1).requires_grad_()
+    maps = {}
+    network.mix.register_forward_hook(lambda m, i, o: maps.update(last=o))
+    network(seen)
+    height, width = maps["last"].shape[-2:]
+    (grad,) = torch.autograd.grad(maps["last"][..., height // 2, width // 2].abs().sum(), seen)
+    columns = grad.abs().amax((0, 1, 2)).nonzero()
+    field = int(columns.max() - columns.min()) + 1
+    left_edge = pictures.corners[:, 0, 1] + MARK
+    gap = int((pictures.corners[:, 1, 1] - left_edge).min())
+    assert field <= 25  # 3x3 stem, then 2, 2 and 2 convolutions at strides 1, 2 and 4
+    assert field < gap
+
+
+def test_pictures_are_a_function_of_the_seed():
+    a, b, c = (relations(60, 56, 0.15, seed) for seed in ("a", "a", "b"))
+    assert torch.equal(a.images, b.images)
+    assert not torch.equal(a.images, c.images)

@@ -1,0 +1,88 @@
+"""The Python door."""
+
+import pytest
+import torch
+from helpers import start
+from torch import nn
+
+import saccade
+from saccade import catalogue
+from saccade.engine.execute import execute
+from saccade.errors import SaccadeError
+from saccade.progress import Progress
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    config = catalogue.load("fake-byhand").configure("tiny")
+    made = start("fake-byhand", config, tmp_path_factory.mktemp("runs"), variant="sign")
+    execute(made, Progress())
+    return made
+
+
+def test_create_builds_the_published_model():
+    model = saccade.create("snl", variant="nl", classes=7)
+    assert model(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
+    assert saccade.describe(model).variant == "nl"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: saccade.create("snl"), "snl's facts needs 'classes', a whole number"),
+        (lambda: saccade.create("snl", clases=3), "has no field 'clases'"),
+        (lambda: saccade.create("snl", variant="xnl", classes=3), "no variant 'xnl'"),
+        (lambda: saccade.create("snl", preset="papper", classes=3), "no preset 'papper'"),
+        (lambda: saccade.create("fake-ruler"), "offers no model"),
+        (lambda: saccade.describe(nn.Linear(1, 1)), "not made by saccade"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(call, said):
+    with pytest.raises(SaccadeError, match=said):
+        call()
+
+
+def test_load_needs_the_file_alone(run):
+    model = saccade.load(run.weights)
+    assert not model.training
+    assert saccade.describe(run.weights) == saccade.describe(model)
+    same = saccade.create("fake-byhand", weights=run.weights)
+    x = torch.randn(3, 6)
+    assert torch.equal(model(x), same(x))
+
+
+def test_weights_of_another_system_are_refused(run):
+    with pytest.raises(SaccadeError, match="holds a model of 'fake-byhand', not of 'snl'"):
+        saccade.create("snl", weights=run.weights)
+
+
+def test_evaluate_gives_what_the_run_got(run):
+    assert saccade.evaluate(run.weights) == pytest.approx(run.result["metrics"])
+    assert saccade.evaluate(saccade.load(run.weights), split="val") != saccade.evaluate(run.weights)
+
+
+def test_features_of_any_stage_of_any_model():
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    x = torch.randn(4, 2)
+    found = saccade.features(model, ["1", "0"], x)
+    assert list(found) == ["1", "0"]
+    assert torch.equal(found["1"], model[0](x).relu())
+    assert not model[0]._forward_hooks
+    with pytest.raises(SaccadeError, match="no module '9'"):
+        saccade.features(model, "9", x)
+
+
+def test_features_of_snl():
+    model = saccade.create("snl", variant="none", classes=10)
+    found = saccade.features(model, ["layer1", "layer3.0"], torch.zeros(1, 3, 32, 32))
+    assert {name: tuple(v.shape) for name, v in found.items()} == {"layer1": (1, 64, 32, 32), "layer3.0": (1, 256, 8, 8)}
+
+
+def test_predict_writes_into_its_folder(tmp_path):
+    from recognition.snl import fixtures
+
+    fixtures.prediction(tmp_path)
+    model = saccade.create("snl", preset="tiny", variant="snl", classes=2)
+    made = saccade.predict(model, tmp_path / "out", images=[str(tmp_path / "a.png")], points=[[45, 35]])
+    assert {a.path.parent for a in made} == {tmp_path / "out"}
+    assert {a.kind for a in made} == {"table", "image"}

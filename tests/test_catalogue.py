@@ -1,0 +1,40 @@
+"""Systems are found by name; nothing heavy is imported to say which there are."""
+
+import subprocess
+import sys
+
+import pytest
+
+from saccade import catalogue
+from saccade.errors import SaccadeError
+
+LIGHT = """
+import sys
+import saccade
+from saccade.cli.main import main
+assert main({args!r}) == 0
+heavy = [m for m in ("torch", "numpy", "scipy", "matplotlib") if m in sys.modules]
+assert not heavy, heavy
+"""
+
+
+@pytest.mark.parametrize("args", [["list"], ["--help"], ["show", "snl"], [], ["list", "--json"], ["cite", "snl"]])
+def test_these_answer_without_importing_torch(args):
+    done = subprocess.run([sys.executable, "-c", LIGHT.format(args=args)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_systems_of_other_packages_are_found_by_entry_point():
+    assert "fake-game" in catalogue.names()
+    assert catalogue.about("fake-game").title == "A game"
+    assert catalogue.load("fake-game").about.name == "fake-game"
+
+
+def test_a_mistyped_name_answers_with_the_nearest():
+    with pytest.raises(SaccadeError, match=r"no system 'snk' \(did you mean 'snl'\?\)"):
+        catalogue.load("snk")
+
+
+def test_a_system_without_a_bench_has_none():
+    assert catalogue.bench("fake-ruler") is None
+    assert catalogue.bench("snl") is not None

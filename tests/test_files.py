@@ -1,0 +1,60 @@
+"""Files are whole or not there."""
+
+import json
+
+import pytest
+import torch
+
+from saccade.errors import SaccadeError
+from saccade.files import load_tensors, read_json, read_metadata, replacing, save_tensors, write_json
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, 1)
+    with pytest.raises(RuntimeError), replacing(path) as partial:
+        partial.write_text("half")
+        raise RuntimeError("the power went")
+    assert read_json(path) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_tensors_come_back_with_their_metadata_even_when_they_share_memory(tmp_path):
+    path = tmp_path / "w.safetensors"
+    a = torch.randn(3, 4)
+    save_tensors(path, {"a": a, "tied": a, "column": a[:, :1], "b": torch.ones(2, dtype=torch.bfloat16)}, {"k": "v"})
+    found, metadata = load_tensors(path)
+    assert metadata == {"k": "v"} == read_metadata(path)
+    for name, expected in {"a": a, "tied": a, "column": a[:, :1], "b": torch.ones(2, dtype=torch.bfloat16)}.items():
+        assert torch.equal(found[name], expected)
+
+
+def test_equal_tensors_are_equal_files(tmp_path):
+    for name in ("one", "two"):
+        save_tensors(tmp_path / name, {"b": torch.ones(3), "a": torch.zeros(2)}, {"saccade": "x"})
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+@pytest.mark.parametrize("cut", [0, 4, 9, -1])
+def test_a_cut_weights_file_is_refused_by_name(cut, tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_tensors(path, {"a": torch.zeros(50)})
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(SaccadeError, match=r"w\.safetensors is not a"):
+        load_tensors(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe"])
+def test_broken_json_is_refused_by_name(content, tmp_path):
+    path = tmp_path / "c.json"
+    path.write_bytes(content)
+    with pytest.raises(SaccadeError, match=r"c\.json is not readable JSON"):
+        read_json(path)
+    with pytest.raises(SaccadeError, match="does not exist"):
+        read_json(tmp_path / "nowhere.json")
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SaccadeError, match="cannot write"):
+        write_json(tmp_path / "file" / "a.json", json.dumps(1))

@@ -1,0 +1,188 @@
+"""Runs that several ask for are trained once, shared and kept."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from helpers import StopAt
+
+from saccade import catalogue, versions
+from saccade.claims import Claim, Needs, above
+from saccade.errors import Interrupted, SaccadeError
+from saccade.ledger import known, measure, store
+from saccade.progress import Progress
+from saccade.run import Run, Runtime, find, runs
+from saccade.study import Plan, Shelf, obtain, order_for
+
+NEEDS = [Needs("sign", 0), Needs("still", 0), Needs("sign", 0)]
+FAKES = Path(__file__).parent / "contract" / "fakes"
+
+
+def orders(needs=NEEDS):
+    return [order_for("fake-byhand", need, Runtime()) for need in needs]
+
+
+@pytest.fixture
+def children_know_the_fakes(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(FAKES))
+
+
+def test_equal_orders_share_a_run_and_later_calls_find_it(tmp_path):
+    first = obtain(orders(), Plan(tmp_path, jobs=1), Progress())
+    assert first[0] == first[2] != first[1]
+    assert obtain(orders(), Plan(tmp_path, jobs=1), Progress()) == first
+    assert len(list(runs("fake-byhand", tmp_path))) == 2
+
+
+def test_fresh_trains_again(tmp_path):
+    first = obtain(orders()[:1], Plan(tmp_path, jobs=1), Progress())
+    assert obtain(orders()[:1], Plan(tmp_path, jobs=1, fresh=True), Progress()) != first
+
+
+def test_a_run_of_other_code_is_not_found(tmp_path, monkeypatch):
+    (done,) = obtain(orders()[:1], Plan(tmp_path, jobs=1), Progress())
+    assert find(done.order, tmp_path) == done
+    monkeypatch.setattr("saccade.run.fingerprint", lambda name: "another")
+    assert find(done.order, tmp_path) is None
+
+
+def test_a_damaged_run_folder_is_passed_over(tmp_path):
+    (done,) = obtain(orders()[:1], Plan(tmp_path, jobs=1), Progress())
+    (done.folder / "config.json").write_text("{")
+    assert find(orders()[0], tmp_path) is None
+
+
+def test_several_processes_give_the_runs_of_one(tmp_path, children_know_the_fakes):
+    seen = []
+
+    class Watch(Progress):
+        def start(self, label, total):
+            seen.append(label)
+            return len(seen)
+
+    one = obtain(orders(), Plan(tmp_path / "one", jobs=1), Progress())
+    two = obtain(orders(), Plan(tmp_path / "two", jobs=2), Watch())
+    for a, b in zip(one, two, strict=True):
+        assert (a.folder / "last.safetensors").read_bytes() == (b.folder / "last.safetensors").read_bytes()
+    assert {"fake-byhand sign s0 train", "fake-byhand still s0 train"} <= set(seen)
+
+
+def test_a_child_that_fails_is_told_in_one_sentence(tmp_path, children_know_the_fakes):
+    bad = dataclasses.replace(orders()[0], init="nowhere.safetensors")
+    with pytest.raises(SaccadeError, match=r"failed: saccade: nowhere\.safetensors does not exist"):
+        obtain([bad, orders()[1]], Plan(tmp_path, jobs=2), Progress())
+
+
+def test_an_interrupted_study_goes_on(tmp_path):
+    with pytest.raises(Interrupted):
+        obtain(orders(), Plan(tmp_path, jobs=1), StopAt(5))
+    done = obtain(orders(), Plan(tmp_path, jobs=1), Progress())
+    whole = obtain(orders(), Plan(tmp_path / "whole", jobs=1), Progress())
+    assert [r.metrics() for r in done] == [r.metrics() for r in whole]
+
+
+def test_a_signal_stops_every_child_and_the_same_command_goes_on(tmp_path, children_know_the_fakes):
+    """The real thing: `saccade run` with two children, interrupted from outside."""
+    command = [sys.executable, "-m", "saccade", "run", "snl", "--variants", "none", "nl", "--runs", str(tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    wait_for(lambda: len(list(tmp_path.glob("snl/*/metrics.jsonl"))) == 2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "goes on from here" in said
+    assert len(list(tmp_path.glob("snl/*/checkpoints/*"))) == 2
+    assert not any(str(tmp_path) in line for line in running()), "a child is still there"
+
+
+def wait_for(happened, seconds=60):
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def running():
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.parent.name != str(os.getpid()):
+                lines.append(path.read_bytes().decode(errors="replace"))
+        except OSError:
+            continue
+    return lines
+
+
+def test_evidence_is_only_what_a_claim_named(tmp_path):
+    done = obtain(orders()[:1], Plan(tmp_path, jobs=1), Progress())
+    shelf = Shelf(catalogue.load("fake-byhand"), {NEEDS[0]: done[0]})
+    assert "error" in shelf.metrics(NEEDS[0])
+    assert shelf.model(NEEDS[0])(__import__("torch").zeros(1, 6)).shape == (1, 1)
+    with pytest.raises(SaccadeError, match="does not name"):
+        shelf.metrics(NEEDS[1])
+
+
+# The ledger -------------------------------------------------------------------------------------------------------------
+
+
+CLAIMS = [
+    above("sign-above-still", "S.", "T. 1", better="still", worse="sign", metric="error", seeds=3),
+    Claim("cost", "C.", "T. 2", "cost", lambda _: [2.0, 2.1, 2.2], 1.5, "at least"),
+    Claim("exact", "E.", "Eq. 1", "exact", lambda _: 0.0, 0.0),
+]
+
+
+@pytest.fixture
+def with_claims(monkeypatch):
+    monkeypatch.setattr(type(catalogue.load("fake-byhand")), "claims", CLAIMS)
+
+
+def test_claims_are_measured_stored_and_known(tmp_path, with_claims):
+    entries = measure("fake-byhand", CLAIMS, Plan(tmp_path, jobs=1), Progress(), "the command")
+    assert [e.claim.id for e in entries] == ["sign-above-still", "cost", "exact"]
+    assert len(entries[0].judgement.values) == 3
+    assert entries[0].environment["seeds"] == [0, 1, 2]
+    store(entries, tmp_path / "fake-byhand")
+    found = known("fake-byhand", tmp_path)
+    assert [e.judgement for e in found] == [e.judgement for e in entries]
+    assert {e.age for e in found} == {"current"}
+    assert found[1].command == "the command"
+    assert len(list(runs("fake-byhand", tmp_path))) == 6
+
+
+def test_storing_one_claim_keeps_the_others(tmp_path, with_claims):
+    both = measure("fake-byhand", CLAIMS[1:], Plan(tmp_path, jobs=1), Progress(), "")
+    store(both[:1], tmp_path / "fake-byhand")
+    store(both[1:], tmp_path / "fake-byhand")
+    assert [e.judgement is not None for e in known("fake-byhand", tmp_path)] == [False, True, True]
+
+
+@pytest.mark.parametrize(("what", "age"), [("fingerprint", "stale"), ("shared_fingerprint", "older shared code")])
+def test_old_results_say_so(what, age, tmp_path, with_claims, monkeypatch):
+    store(measure("fake-byhand", CLAIMS[2:], Plan(tmp_path, jobs=1), Progress(), ""), tmp_path / "fake-byhand")
+    monkeypatch.setattr(f"saccade.ledger.{what}", lambda name: "another")
+    assert known("fake-byhand", tmp_path)[2].age == age
+
+
+def test_an_endless_interval_survives_storing(tmp_path, with_claims, monkeypatch):
+    one = [Claim("cost", "C.", "T.", "cost", lambda _: [1.0], 1.5, "at least")]
+    monkeypatch.setattr(type(catalogue.load("fake-byhand")), "claims", one)
+    store(measure("fake-byhand", one, Plan(tmp_path, jobs=1), Progress(), ""), tmp_path / "fake-byhand")
+    (entry,) = known("fake-byhand", tmp_path)
+    assert (entry.judgement.low, entry.judgement.high) == (float("-inf"), float("inf"))
+    assert entry.judgement.verdict == "not resolved at this scale"
+
+
+def test_the_environment_names_versions_and_code():
+    made = versions.environment("snl")
+    assert made["code"] == versions.fingerprint("snl") != made["shared"]
+    assert set(made["packages"]) >= {"torch", "numpy"}
+
+
+def test_run_folders_of_one_second_have_names_of_their_own(tmp_path):
+    made = [Run.create(orders()[0], tmp_path) for _ in range(3)]
+    assert len({r.folder for r in made}) == 3
