@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from helpers import start
 from torch import nn
 
 import saccade
+from helpers import start
 from saccade import catalogue
 from saccade.engine.execute import execute
 from saccade.errors import SaccadeError
@@ -75,7 +75,10 @@ def test_features_of_any_stage_of_any_model():
 def test_features_of_snl():
     model = saccade.create("snl", variant="none", classes=10)
     found = saccade.features(model, ["layer1", "layer3.0"], torch.zeros(1, 3, 32, 32))
-    assert {name: tuple(v.shape) for name, v in found.items()} == {"layer1": (1, 64, 32, 32), "layer3.0": (1, 256, 8, 8)}
+    assert {name: tuple(v.shape) for name, v in found.items()} == {
+        "layer1": (1, 64, 32, 32),
+        "layer3.0": (1, 256, 8, 8),
+    }
 
 
 def test_predict_writes_into_its_folder(tmp_path):

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers import StopAt
 
+from helpers import StopAt
 from saccade import catalogue, versions
 from saccade.claims import Claim, Needs, above
 from saccade.errors import Interrupted, SaccadeError
@@ -126,7 +126,7 @@ def test_evidence_is_only_what_a_claim_named(tmp_path):
         shelf.metrics(NEEDS[1])
 
 
-# The ledger -------------------------------------------------------------------------------------------------------------
+# The ledger ---------------------------------------------------------------------------------------------------------
 
 
 CLAIMS = [

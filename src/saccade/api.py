@@ -17,6 +17,7 @@ from saccade.engine.evaluate import run_evaluation
 from saccade.engine.execute import working
 from saccade.engine.weights import Identity
 from saccade.errors import SaccadeError, did_you_mean
+from saccade.files import load_tensors
 from saccade.inputs import Artifact
 from saccade.progress import Progress
 from saccade.run import Runtime
@@ -39,10 +40,12 @@ def create(
             raise SaccadeError(f"{weights} holds a model of {describe(model).system!r}, not of {name!r}")
         return model
     config = system.configure(preset, variant)
-    identity = Identity(name, preset, variant or "", config, from_json(system.Facts, to_json(facts), f"{name}'s facts"))
+    identity = Identity(
+        name, preset, variant or "", config, from_json(system.facts_type, to_json(facts), f"{name}'s facts")
+    )
     model = system.build(config, identity.facts)
     if weights is not None:
-        tensors, _ = weight_files.load_tensors(Path(weights))
+        tensors, _ = load_tensors(Path(weights))
         weight_files.insert(model, tensors, Path(weights))
     return _named(model, identity)
 
@@ -123,9 +126,9 @@ def predict(
     """Use a model on files: ``predict("last.safetensors", "out", images=["a.png"])`` writes into ``out``."""
     model, identity = _resolve(model)
     system = catalogue.load(identity.system)
-    if system.Inputs is None:
+    if system.inputs_type is None:
         raise system.not_offered("prediction on files")
-    given = from_json(system.Inputs, to_json(inputs), f"{identity.system}'s inputs")
+    given: Any = from_json(system.inputs_type, to_json(inputs), f"{identity.system}'s inputs")
     return run_prediction(system, identity, model, given, Path(folder), runtime, progress)
 
 

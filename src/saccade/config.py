@@ -38,8 +38,7 @@ def to_json(value: Any) -> Any:
 
 def from_json(kind: type[C], value: Any, at: str = "config") -> C:
     """Build a ``kind`` (a dataclass, or any type a config field may have) from what ``json`` read."""
-    built: C = _read(kind, value, at)
-    return built
+    return _read(kind, value, at)
 
 
 def _read(kind: Any, value: Any, at: str) -> Any:
@@ -136,7 +135,7 @@ def _wrong(at: str, expected: str, got: Any) -> SaccadeError:
 
 def _name(kind: Any) -> str:
     plain = {int: "whole number", float: "number", str: "text", bool: "true or false", type(None): "nothing"}
-    return plain.get(kind) or getattr(kind, "__name__", str(kind))
+    return plain[kind] if kind in plain else str(getattr(kind, "__name__", kind))
 
 
 def override(config: C, changes: Mapping[str, Any]) -> C:

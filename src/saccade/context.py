@@ -18,7 +18,6 @@ from saccade.progress import Progress
 
 C = TypeVar("C")
 F = TypeVar("F")
-T = TypeVar("T")
 
 
 def _backward(loss: Tensor) -> None:
@@ -62,7 +61,7 @@ class Context(Generic[C, F]):
         self.scalars.update({k: v.detach().item() if isinstance(v, Tensor) else v for k, v in values.items()})
 
     def batches(self, data: Data, size: int, label: str = "") -> Iterator[Any]:
-        """This process's share of the data in order, on the device, in batches; every sample once over all processes."""
+        """This process's share of the data in order, in batches on the device; all shares together are the data."""
         share = range(self.rank * len(data) // self.world, (self.rank + 1) * len(data) // self.world)
         loader = in_order(data, share, size, self.workers)
         shown: Iterable[Any] = self.progress.track(loader, label) if label else loader
@@ -79,7 +78,7 @@ class Context(Generic[C, F]):
         torch.distributed.all_gather_object(parts, values.cpu())
         return torch.cat(parts).to(values.device)
 
-    def to_device(self, batch: T) -> T:
+    def to_device(self, batch: Any) -> Any:
         """A batch (tensors in dicts, lists, tuples) on the device."""
         if isinstance(batch, Tensor):
             return batch.to(self.device, non_blocking=True)
@@ -88,7 +87,7 @@ class Context(Generic[C, F]):
         if isinstance(batch, tuple) and hasattr(batch, "_fields"):
             return type(batch)(*map(self.to_device, batch))
         if isinstance(batch, list | tuple):
-            return type(batch)(map(self.to_device, batch))  # type: ignore[call-arg]
+            return type(batch)(map(self.to_device, batch))
         return batch
 
     def keep(self, name: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:

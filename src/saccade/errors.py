@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 
-class SaccadeError(ValueError):
+class SaccadeError(Exception):
     """Something given was wrong or missing. The message is one sentence that names it and says what was expected."""
 
     exit_code = 2

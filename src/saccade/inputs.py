@@ -101,7 +101,9 @@ def kinds(inputs: type) -> dict[str, Kind]:
         elif hint is str:
             found[field.name] = Kind.TEXT
         else:
-            raise SaccadeError(f"{inputs.__qualname__}.{field.name} is a {hint}, not one of the kinds of saccade.inputs")
+            raise SaccadeError(
+                f"{inputs.__qualname__}.{field.name} is a {hint}, not one of the kinds of saccade.inputs"
+            )
     return found
 
 

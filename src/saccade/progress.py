@@ -31,7 +31,7 @@ class Progress:
         return 0
 
     def update(self, task: int, done: int, note: str = "", total: int | None = None) -> None:
-        """``done`` units of a piece are finished; ``note`` says how it goes, ``total`` what is now known of its length."""
+        """``done`` units are finished; ``note`` says how it goes, ``total`` what is now known of the length."""
 
     def finish(self, task: int) -> None:
         """A piece of work has ended."""
@@ -161,8 +161,9 @@ class Bars(Progress):
     def update(self, task: int, done: int, note: str = "", total: int | None = None) -> None:
         from rich.progress import TaskID
 
-        known = {} if total is None else {"total": total}
-        self.bars.update(TaskID(task), completed=done, note=note, **known)
+        self.bars.update(TaskID(task), completed=done, note=note)
+        if total is not None:
+            self.bars.update(TaskID(task), total=total)
 
     def finish(self, task: int) -> None:
         from rich.progress import TaskID

@@ -70,7 +70,7 @@ class Order:
         stored = read_json(path)
         if not isinstance(stored, dict) or "system" not in stored or "config" not in stored:
             raise SaccadeError(f"{path} is not the config of a run: it names no system and config")
-        config = from_json(catalogue.load(stored["system"]).Config, stored["config"])
+        config: Any = from_json(catalogue.load(stored["system"]).config_type, stored["config"])
         plain = from_json(_Stored, {k: v for k, v in stored.items() if k not in ("config", "saccade")}, str(path))
         return cls(plain.system, plain.preset, plain.variant, config, plain.runtime, plain.init)
 
@@ -198,7 +198,7 @@ def same_or_refuse(run: Run, order: Order) -> None:
     if changed:
         name, (was, new) = next(iter(changed.items()))
         raise SaccadeError(
-            f"{run.folder} was started with {name}={was!r}, not {new!r}; start a new run, with --init to keep its weights"
+            f"{run.folder} was started with {name}={was!r}, not {new!r}; start a new run (--init keeps its weights)"
         )
 
 

@@ -98,11 +98,11 @@ class System(Generic[C, F]):
     """A published method with its baselines."""
 
     about: ClassVar[About]
-    Config: ClassVar[type]
+    config_type: ClassVar[type]
     """Frozen, typed, documented: ``model``, ``data``, one field a training phase, ``seed``."""
-    Facts: ClassVar[type] = NoFacts
+    facts_type: ClassVar[type] = NoFacts
     """What the data decides and the model must know; saved with the weights."""
-    Inputs: ClassVar[type | None] = None
+    inputs_type: ClassVar[type | None] = None
     """What prediction takes, from :mod:`saccade.inputs`."""
 
     presets: Mapping[str, C]
@@ -135,7 +135,7 @@ class System(Generic[C, F]):
 
     def facts(self, ctx: Context[C, F], data: Data) -> F:
         """What the training data decides."""
-        made: F = self.Facts()
+        made: F = self.facts_type()
         return made
 
     # Model ------------------------------------------------------------------------------------------------------

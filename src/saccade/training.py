@@ -120,7 +120,14 @@ class Phase:
     """Go on with the optimiser states of the phase before."""
 
     def __post_init__(self) -> None:
-        for name, least in {"epochs": 0, "steps": 0, "batch": 1, "accumulate": 1, "evaluate_every": 0, "log_every": 1}.items():
+        for name, least in {
+            "epochs": 0,
+            "steps": 0,
+            "batch": 1,
+            "accumulate": 1,
+            "evaluate_every": 0,
+            "log_every": 1,
+        }.items():
             if getattr(self, name) < least:
                 raise SaccadeError(f"a phase's {name} is at least {least}, got {getattr(self, name)}")
         if self.epochs and self.steps:

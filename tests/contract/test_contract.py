@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import short, start, stop_and_go_on
 
+from helpers import short, start, stop_and_go_on
 from saccade import catalogue
 from saccade.claims import judge
 from saccade.cli.main import main
@@ -43,7 +43,10 @@ EXACT = [(name, claim) for name in NAMES for claim in catalogue.load(name).claim
 @cache
 def fixtures(name):
     """The system's ``fixtures.py``: beside its tests, or beside the fakes."""
-    places = [*TESTS.glob(f"*/{name}/fixtures.py"), TESTS / "contract" / "fakes" / f"{name.replace('-', '_')}_fixtures.py"]
+    places = [
+        *TESTS.glob(f"*/{name}/fixtures.py"),
+        TESTS / "contract" / "fakes" / f"{name.replace('-', '_')}_fixtures.py",
+    ]
     path = next((p for p in places if p.exists()), None)
     assert path is not None, f"{name} has no fixtures.py in its test folder"
     spec = importlib.util.spec_from_file_location(f"fixtures_{name}", path)
@@ -73,7 +76,7 @@ def _short(system):
 
 
 def _facts(system, published):
-    return from_json(system.Facts, to_json(published.facts))
+    return from_json(system.facts_type, to_json(published.facts))
 
 
 def _random(example):
@@ -81,7 +84,7 @@ def _random(example):
     return tuple(torch.randn(t.shape, generator=source) if t.is_floating_point() else t for t in example)
 
 
-# The page --------------------------------------------------------------------------------------------------------------
+# The page -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -105,7 +108,7 @@ def test_what_it_declares_agrees_with_itself(name):
         assert all(need.variant in system.variants and need.preset in system.presets for need in claim.needs)
         assert claim.kind != "empirical" or len({need.seed for need in claim.needs}) >= 3
     if system.offers("predict"):
-        assert kinds(system.Inputs)
+        assert kinds(system.inputs_type)
     if system.offers("build"):
         assert all(preset in system.published for preset in system.presets if preset.startswith("paper"))
 
@@ -116,7 +119,7 @@ def test_every_preset_and_variant_makes_a_config_that_survives_json(name):
     for preset in system.presets:
         for variant in (None, *system.variants):
             config = system.configure(preset, variant)
-            assert from_json(system.Config, json.loads(json.dumps(to_json(config)))) == config
+            assert from_json(system.config_type, json.loads(json.dumps(to_json(config)))) == config
 
 
 @pytest.mark.parametrize("name", TRAINED)
@@ -126,7 +129,7 @@ def test_every_preset_prints_its_help(name, capsys):
         assert "--seed" in capsys.readouterr().out
 
 
-# The model -------------------------------------------------------------------------------------------------------------
+# The model ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "preset"), PUBLISHED)
@@ -148,7 +151,8 @@ def test_every_variant_builds_at_the_published_size(name, preset):
     for variant in system.variants:
         with torch.device("meta"):
             assert isinstance(
-                system.build(system.configure(preset, variant), _facts(system, system.published[preset])), torch.nn.Module
+                system.build(system.configure(preset, variant), _facts(system, system.published[preset])),
+                torch.nn.Module,
             )
 
 
@@ -169,7 +173,7 @@ def test_bfloat16_autocast_is_finite_and_near_float32(name):
         assert (low.float() - plain).abs().max() <= 0.05 * plain.abs().max() + 0.02
 
 
-# Training --------------------------------------------------------------------------------------------------------------
+# Training -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", TRAINED)
@@ -207,7 +211,7 @@ def test_the_weights_file_alone_rebuilds_the_model(name, trained):
 def test_evaluation_gives_the_same_numbers_twice(name, trained, tmp_path):
     system = catalogue.load(name)
     weights = trained(name).weights if system.trains else None
-    model, config, facts = None, system.configure("tiny"), system.Facts() if not system.offers("build") else None
+    model, config, facts = None, system.configure("tiny"), system.facts_type() if not system.offers("build") else None
     if weights:
         model, identity = load_model(weights)
         config, facts = identity.config, identity.facts
@@ -237,7 +241,7 @@ def _own_files(name):
     return [p for p in catalogue.folder(name).rglob("*") if p.is_file() and "__pycache__" not in p.parts]
 
 
-# Use -------------------------------------------------------------------------------------------------------------------
+# Use ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", PREDICTING)
@@ -299,7 +303,7 @@ def _read_everything(reader: Layout, path: Path):
             data[index]
 
 
-# What it says ----------------------------------------------------------------------------------------------------------
+# What it says -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "claim"), EXACT, ids=[f"{name}-{claim.id}" for name, claim in EXACT])

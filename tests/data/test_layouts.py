@@ -21,7 +21,10 @@ def test_a_layout_and_a_plain_path_find_their_reader(tmp_path):
 
 @pytest.mark.parametrize(
     ("source", "said"),
-    [("cifar1:x", "no layout 'cifar1'.*'cifar10'"), ("cifar10:nowhere", "nowhere does not exist; expected the batches")],
+    [
+        ("cifar1:x", "no layout 'cifar1'.*'cifar10'"),
+        ("cifar10:nowhere", "nowhere does not exist; expected the batches"),
+    ],
 )
 def test_what_is_not_there_is_named(source, said):
     with pytest.raises(SaccadeError, match=said):

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from helpers import short, start, stop_and_go_on
 from torch import nn
 
+from helpers import short, start, stop_and_go_on
 from saccade import catalogue
 from saccade.about import About
 from saccade.engine.execute import execute
@@ -33,7 +33,7 @@ class Line(System):
     """Fits a line; a step can be poisoned with a loss that is not finite."""
 
     about = About("line", "Line", (), "", (), "", "@misc{line}")
-    Config = Config
+    config_type = Config
     presets = {"tiny": Config()}
     variants = {"line": Variant("line")}
     metrics = {"error": Metric("error", higher_is_better=False)}
@@ -255,12 +255,12 @@ def test_a_phase_without_an_optimiser_is_refused(run):
         train: Phase = Phase(steps=1)
         seed: int = 0
 
-    Line.Config = Bare
+    Line.config_type = Bare
     try:
         with pytest.raises(SaccadeError, match="'train' has no optimiser"):
             execute(run(Bare()), Progress())
     finally:
-        Line.Config = Config
+        Line.config_type = Config
 
 
 def test_a_system_without_training_says_so_in_one_line(capsys):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from saccade.errors import SaccadeError
 from saccade.nn import Nonlocal, PreResNet, ResNet
 
 
@@ -19,7 +20,13 @@ def test_resnet_has_the_size_and_names_of_the_public_weights(depths, block, expe
         model = ResNet(1000, depths, block)
     assert parameters(model) == expected
     names = set(model.state_dict())
-    assert {"conv1.weight", "bn1.running_mean", "layer2.0.downsample.0.weight", "layer4.1.conv2.weight", "fc.bias"} <= names
+    assert {
+        "conv1.weight",
+        "bn1.running_mean",
+        "layer2.0.downsample.0.weight",
+        "layer4.1.conv2.weight",
+        "fc.bias",
+    } <= names
 
 
 @pytest.mark.parametrize(
@@ -57,5 +64,5 @@ def test_inserting_changes_no_other_parameter_name():
 
 
 def test_an_unknown_place_is_named_with_those_there_are():
-    with pytest.raises(ValueError, match=r"'layer3\.9'.*layer3\.0"):
+    with pytest.raises(SaccadeError, match=r"'layer3\.9'.*layer3\.0"):
         PreResNet(3, (1, 1, 1), at=["layer3.9"], insert=Nonlocal)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from saccade.errors import SaccadeError
 from saccade.nn import Nonlocal, NonlocalStage, SpectralNonlocal
 from saccade.reference import nonlocal_block as plain
 
@@ -61,5 +62,5 @@ def test_parameters_are_as_published(kind, expected):
 
 
 def test_no_channels_is_refused():
-    with pytest.raises(ValueError, match="channels=0"):
+    with pytest.raises(SaccadeError, match="channels=0"):
         Nonlocal(0)

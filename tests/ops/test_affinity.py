@@ -21,9 +21,7 @@ def factors(n=37, r=5, batch=2):
 def same(ours, theirs, leaves):
     torch.testing.assert_close(ours, theirs)
     probe = torch.randn(ours.shape, generator=torch.Generator().manual_seed(1), dtype=ours.dtype)
-    for a, b in zip(
-        torch.autograd.grad(ours, leaves, probe), torch.autograd.grad(theirs, leaves, probe), strict=True
-    ):
+    for a, b in zip(torch.autograd.grad(ours, leaves, probe), torch.autograd.grad(theirs, leaves, probe), strict=True):
         torch.testing.assert_close(a, b)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from recognition.snl import fixtures
 
+from recognition.snl import fixtures
 from saccade.errors import SaccadeError
 from saccade.recognition.data import LAYOUTS, View, Viewed
 

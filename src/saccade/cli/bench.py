@@ -15,7 +15,9 @@ from saccade.config import to_json
 from saccade.errors import SaccadeError
 from saccade.progress import show_progress
 
-DESCRIPTION = "Time each operator against its plain form and its peers, interleaved in one process: ratios, not seconds."
+DESCRIPTION = (
+    "Time each operator against its plain form and its peers, interleaved in one process: ratios, not seconds."
+)
 
 
 @dataclass(frozen=True)

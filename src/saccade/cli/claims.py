@@ -78,7 +78,7 @@ def claims(args: Sequence[str]) -> int:
 
 
 def _kinds(text: str) -> set[str]:
-    kinds = set(KINDS) if text == "all" else set(text.split(","))
+    kinds: set[str] = set(KINDS) if text == "all" else set(text.split(","))
     unknown = kinds - set(KINDS)
     if unknown:
         raise SaccadeError(f"no kind of claim {min(unknown)!r}{did_you_mean(min(unknown), [*KINDS, 'all'])}")

@@ -38,7 +38,9 @@ def take_name(args: Sequence[str], command: str) -> tuple[str, list[str]]:
         return args[0], list(args[1:])
     if any(a in ("-h", "--help") for a in args):
         names = ", ".join(catalogue.names())
-        print(f"usage: saccade {command} NAME [OPTIONS]\n\nsystems: {names}\n\nsaccade {command} NAME --help lists all.")
+        print(
+            f"usage: saccade {command} NAME [OPTIONS]\n\nsystems: {names}\n\nsaccade {command} NAME --help lists all."
+        )
         raise SystemExit(0)
     raise SaccadeError(f"saccade {command} needs the name of a system first; saccade list shows them")
 

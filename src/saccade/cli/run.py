@@ -75,7 +75,9 @@ def run(args: Sequence[str]) -> int:
 def _variants(system: System[Any, Any], options: RunOptions) -> list[str]:
     for variant in options.variants:
         if variant not in system.variants:
-            raise SaccadeError(f"{system.about.name} has no variant {variant!r}{did_you_mean(variant, system.variants)}")
+            raise SaccadeError(
+                f"{system.about.name} has no variant {variant!r}{did_you_mean(variant, system.variants)}"
+            )
     if options.variants:
         return list(options.variants)
     return [name for name, variant in system.variants.items() if variant.headline or options.all]
@@ -112,7 +114,9 @@ def _tell(
     rows: dict[str, dict[str, float]] = {}
     for variant, done in runs.items():
         results = [(run.result or {"metrics": {}})["metrics"] for run in done]
-        rows[variant] = {m: statistics.fmean(r[m] for r in results) for m in system.metrics if all(m in r for r in results)}
+        rows[variant] = {
+            m: statistics.fmean(r[m] for r in results) for m in system.metrics if all(m in r for r in results)
+        }
     if options.output.json:
         document(
             {

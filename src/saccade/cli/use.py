@@ -75,11 +75,11 @@ def predict(args: Sequence[str]) -> int:
 
     name, rest = take_name(args, "predict")
     system = catalogue.load(name)
-    if system.Inputs is None or not system.offers("predict"):
+    if system.inputs_type is None or not system.offers("predict"):
         raise system.not_offered("prediction on files")
     rest = ["--output" if a == "-o" else a for a in rest]
     asks_help = any(a in ("-h", "--help") for a in rest)
-    kind = joined(("inputs", system.Inputs), ("options", PredictOptions), ("output", Output), ("runtime", Runtime))
+    kind = joined(("inputs", system.inputs_type), ("options", PredictOptions), ("output", Output), ("runtime", Runtime))
     described = f"Use {name} on your files."
     if asks_help:
         read(kind, rest, f"predict {name}", described)
@@ -105,7 +105,7 @@ def _identity(system: System[Any, Any], args: Sequence[str]) -> tuple[Any, Path 
     name = system.about.name
     if not system.offers("build"):
         preset = peek(args, "--preset") or "tiny"
-        return Identity(name, preset, "", system.configure(preset), system.Facts()), None
+        return Identity(name, preset, "", system.configure(preset), system.facts_type()), None
     given = peek(args, "--weights")
     path = Path(given) if given else _newest_weights(name, Path(peek(args, "--runs") or ROOT))
     if path is None:

@@ -23,7 +23,7 @@ class Panel:
 
 
 def overlay(picture: Tensor, heat: Tensor) -> Tensor:
-    """A map (h, w) laid over a grey picture (3, H, W): the higher the value the more of its colour; floats in [0, 1]."""
+    """A map (h, w) laid over a grey picture (3, H, W): the higher a value, the more of its colour; in [0, 1]."""
     from matplotlib import colormaps
 
     grey = 0.8 * scaled(picture).cpu().mean(0, keepdim=True)

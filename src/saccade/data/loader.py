@@ -82,7 +82,7 @@ class Plan:
         """Batches without end from a place in the plan on: of each this process's share, cut into ``pieces``."""
         loader: DataLoader[Any] = DataLoader(
             _Drawn(self.data, self.seed),  # type: ignore[arg-type]
-            batch_sampler=_Places(self, epoch, batch, pieces, rank, world),  # type: ignore[arg-type]
+            batch_sampler=_Places(self, epoch, batch, pieces, rank, world),
             collate_fn=collator(self.data),
             num_workers=workers,
         )

@@ -95,7 +95,11 @@ class Fit:
     def __call__(self) -> nn.Module:
         """Train to the end, from the last checkpoint if there is one; the trained model."""
         found = checkpoint.latest(self.run.folder, self.progress.say)
-        data = self._begin() if found is None else self._go_on(found)
+        data: Data | None = None
+        if found is None:
+            data = self._begin()
+        else:
+            self._go_on(found)
         write_json(self.run.folder / "facts.json", to_json(self.ctx.facts))
         self.recorder = Recorder(self.run, self.place.total)
         try:
@@ -234,13 +238,14 @@ class Fit:
         return seen | ctx.scalars
 
     def _descend(self, name: str, spec: Optimiser, pieces: list[Any]) -> dict[str, float]:
-        optimiser, seen = self.optimisers[name], {}
+        optimiser = self.optimisers[name]
+        seen: dict[str, float] = {}
         optimiser.zero_grad(set_to_none=True)
         for piece in pieces:
             named = self.system.losses(self.ctx, self.wrapped, piece)
             for key, value in self._finite(_floats(named)).items():
                 seen[key] = seen.get(key, 0.0) + value / len(pieces)
-            self.fabric.backward(sum(named.values()) / len(pieces))
+            self.fabric.backward(torch.stack(list(named.values())).sum() / len(pieces))
         if spec.clip:
             self.fabric.clip_gradients(self.wrapped, optimiser, max_norm=spec.clip, error_if_nonfinite=False)
         optimiser.step()

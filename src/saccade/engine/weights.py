@@ -52,17 +52,18 @@ class Identity:
         if KEY not in metadata:
             raise SaccadeError(f"{path} was not written by Saccade: its metadata names no system and config")
         try:
-            found = from_json(_Described, json.loads(metadata[KEY]), f"the metadata of {path}")
+            described = json.loads(metadata[KEY])
         except ValueError as error:
-            raise SaccadeError(f"{path} is damaged: {error}") from None
+            raise SaccadeError(f"{path} is damaged: its metadata is not JSON ({error})") from None
+        found = from_json(_Described, described, f"the metadata of {path}")
         if found.format != FORMAT:
             raise SaccadeError(
                 f"{path} has weights of format {found.format}, written by Saccade {found.version}; "
                 f"this Saccade ({__version__}) reads format {FORMAT}"
             )
         system = catalogue.load(found.system)
-        config = from_json(system.Config, found.config, f"the config in {path}")
-        facts = from_json(system.Facts, found.facts, f"the facts in {path}")
+        config: Any = from_json(system.config_type, found.config, f"the config in {path}")
+        facts: Any = from_json(system.facts_type, found.facts, f"the facts in {path}")
         return cls(found.system, found.preset, found.variant, config, facts)
 
 

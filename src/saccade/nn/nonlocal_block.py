@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from saccade.errors import SaccadeError
 from saccade.ops import Affinity, FactoredAffinity, SoftmaxAffinity, chebyshev
 
 
@@ -31,7 +32,7 @@ class NonlocalBlock(nn.Module):
         super().__init__()
         inner = max(channels // 2, 1) if inner is None else inner
         if channels < 1 or inner < 1:
-            raise ValueError(f"a nonlocal block needs channels, got channels={channels} and inner={inner}")
+            raise SaccadeError(f"a nonlocal block needs channels, got channels={channels} and inner={inner}")
         self.channels, self.inner = channels, inner
         self.theta = nn.Linear(channels, inner, bias=False)
         self.phi = nn.Linear(channels, inner, bias=False)
@@ -69,16 +70,14 @@ class Nonlocal(NonlocalBlock):
         return SoftmaxAffinity(self.theta(tokens), self.phi(tokens))
 
     def filter(self, affinity: Affinity, z: Tensor) -> Tensor:
-        out: Tensor = self.w(affinity @ z)
-        return out
+        return self.w(affinity @ z)
 
 
 class NonlocalStage(Nonlocal):
     """The nonlocal stage of Tao et al. (2018): what the others have minus what is here, ``(A Z - Z) W``."""
 
     def filter(self, affinity: Affinity, z: Tensor) -> Tensor:
-        out: Tensor = self.w(affinity @ z - z)
-        return out
+        return self.w(affinity @ z - z)
 
 
 class SpectralNonlocal(NonlocalBlock):

@@ -94,8 +94,7 @@ class PreResNet(Stages):
     def forward(self, x: Tensor) -> Tensor:
         """Images (B, 3, H, W) to logits (B, classes)."""
         features = self.mix(F.relu(self.bn(self.run_stages(self.conv1(x)))))
-        out: Tensor = self.fc(self.dropout(features.mean((2, 3))))
-        return out
+        return self.fc(self.dropout(features.mean((2, 3))))
 
 
 def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Module:

@@ -84,8 +84,7 @@ class ResNet(Stages):
     def forward(self, x: Tensor) -> Tensor:
         """Images (B, 3, H, W) to logits (B, classes)."""
         x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
-        out: Tensor = self.fc(self.run_stages(x).mean((2, 3)))
-        return out
+        return self.fc(self.run_stages(x).mean((2, 3)))
 
 
 def _downsample(inputs: int, outputs: int, stride: int) -> nn.Module | None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
+from saccade.errors import SaccadeError
+
 Insert = Callable[[int], nn.Module]
 """Makes a module for so many channels."""
 
@@ -54,7 +56,7 @@ class Stages(nn.Module):
         }
         for place in self.inserted_at:
             if place not in places:
-                raise ValueError(f"no residual block {place!r} to insert after; there are {', '.join(places)}")
+                raise SaccadeError(f"no residual block {place!r} to insert after; there are {', '.join(places)}")
             assert insert is not None
             self.get_submodule(place.partition(".")[0]).add_module(_after(place), insert(places[place]))
         self.stage_count = len(stages)

@@ -55,7 +55,7 @@ class FactoredAffinity:
 
     @classmethod
     def symmetric(cls, u: Tensor, v: Tensor) -> FactoredAffinity:
-        """Build A from non-negative factors of shape (..., N, r). A position with no weight has degree 0 and stays 0."""
+        """A from non-negative factors of shape (..., N, r). A position with no weight has degree 0 and stays 0."""
         degree = 0.5 * (u @ v.sum(-2).unsqueeze(-1) + v @ u.sum(-2).unsqueeze(-1))
         seen = degree > 0
         scale = degree.where(seen, 1).rsqrt() * seen  # mask before rsqrt, or a degree of 0 gives NaN gradients

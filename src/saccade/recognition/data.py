@@ -165,7 +165,9 @@ def _read_cifar(kind: _Cifar, path: Path, split: str) -> Labelled:
             f"expected the files of {kind.folders[0]} or {kind.folders[1]}"
         )
     pixels, labels = (np.concatenate(p) for p in zip(*parts, strict=True))
-    return Labelled(torch.from_numpy(pixels.reshape(-1, 3, SIDE, SIDE)), torch.from_numpy(labels.astype(np.int64)), names)
+    return Labelled(
+        torch.from_numpy(pixels.reshape(-1, 3, SIDE, SIDE)), torch.from_numpy(labels.astype(np.int64)), names
+    )
 
 
 def _read_pickle(kind: _Cifar, path: Path) -> tuple[Any, Any]:

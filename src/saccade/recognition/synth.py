@@ -32,7 +32,7 @@ _SHAPES = (
 
 @dataclass(frozen=True)
 class Relations:
-    """Pictures (N, 3, S, S) as bytes and labels (N,), with what decided them: colours (N, 2), corners (N, 2, 2) as y, x."""
+    """Pictures (N, 3, S, S) as bytes, labels (N,), and what decided them: colours (N, 2), corners (N, 2, 2) as y, x."""
 
     images: Tensor
     labels: Tensor

@@ -142,7 +142,7 @@ def _table(subject: Subject) -> dict[str, Any] | None:
     shown = [name for name in metrics if any(name in found for found in values.values())]
     if not shown:
         return None
-    papers = []
+    papers: list[dict[str, Any]] = []
     for reported in subject.system.reported:
         names = [name for name in metrics if any(name in row for row in reported.rows.values())]
         if any(v in reported.rows for v in subject.runs):
@@ -158,7 +158,9 @@ def _table(subject: Subject) -> dict[str, Any] | None:
             for name in paper["names"]:
                 figures = [row[name] for v, row in paper["rows"].items() if name in row and v in subject.runs]
                 figure = paper["rows"].get(variant, {}).get(name)
-                theirs.append(_cell([figure] if figure is not None else None, metrics[name], _best(figures, metrics[name])))
+                theirs.append(
+                    _cell([figure] if figure is not None else None, metrics[name], _best(figures, metrics[name]))
+                )
         rows.append({"label": subject.label(variant), "ours": ours, "theirs": theirs})
     seeds = max(len(runs) for runs in subject.runs.values())
     note = "test data, " + ("one seed." if seeds == 1 else f"mean and deviation of {seeds} seeds.")
@@ -204,7 +206,9 @@ def _claim(entry: Entry) -> dict[str, str]:
             measured = f"{found.measured:.3g} {claim.unit}".strip()
             if len(found.values) > 1:
                 measured += f", 90 % interval {found.low:.3g} to {found.high:.3g} over {len(found.values)}"
-        more += [text for text in (found.reason, "" if entry.age == "current" else f"measured with {entry.age}") if text]
+        more += [
+            text for text in (found.reason, "" if entry.age == "current" else f"measured with {entry.age}") if text
+        ]
     return {
         "statement": claim.statement,
         "source": claim.source,

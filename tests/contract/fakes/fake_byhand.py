@@ -28,7 +28,7 @@ class Config:
 
 
 class ByHand(System):
-    about, Config = ABOUT, Config
+    about, config_type = ABOUT, Config
     presets = {"tiny": Config(), "paper": Config()}
     variants = {"sign": Variant("sign"), "still": Variant("first layer still", {"sign_step": 0.0})}
     metrics = {"error": Metric("squared error", higher_is_better=False)}

@@ -45,7 +45,7 @@ class Game(nn.Module):
 
 
 class GameSystem(System):
-    about, Config = ABOUT, Config
+    about, config_type = ABOUT, Config
     presets = {"tiny": Config(), "paper": Config()}
     variants = {"game": Variant("game"), "free": Variant("no penalty", {"penalty": 0.0}, headline=False)}
     metrics = {"gap": Metric("gap of the means", higher_is_better=False)}

@@ -46,7 +46,7 @@ class Heads(nn.Module):
 
 
 class Growing(System):
-    about, Config, Facts = ABOUT, Config, Facts
+    about, config_type, facts_type = ABOUT, Config, Facts
     presets = {"tiny": Config(), "paper": Config()}
     variants = {"heads": Variant("heads")}
     metrics = {"error": Metric("mean error", higher_is_better=False)}

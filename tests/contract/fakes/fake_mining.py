@@ -31,7 +31,7 @@ class Config:
 
 
 class Mining(System):
-    about, Config = ABOUT, Config
+    about, config_type = ABOUT, Config
     presets = {"tiny": Config(), "paper": Config()}
     variants = {"mining": Variant("mining")}
     metrics = {"error": Metric("squared error", higher_is_better=False)}

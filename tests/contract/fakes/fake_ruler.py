@@ -49,12 +49,14 @@ class Inputs:
 
 
 class Ruler(System):
-    about, Config, Inputs = ABOUT, Config, Inputs
+    about, config_type, inputs_type = ABOUT, Config, Inputs
     presets = {"tiny": Config(), "paper": Config()}
     variants = {"plain": Variant("plain"), "doubled": Variant("doubled", {"scale": 2.0})}
     metrics = {"distance": Metric("distance", higher_is_better=False)}
     layouts = {"folder": Layout(read, "a text file with two rows of numbers")}
-    claims = [Claim("zero", "A list is at no distance from itself.", "Sec. 1", "exact", lambda _: distance([3], [3]), 0)]
+    claims = [
+        Claim("zero", "A list is at no distance from itself.", "Sec. 1", "exact", lambda _: distance([3], [3]), 0)
+    ]
 
     def data(self, ctx, split):
         found = find(ctx.config.data, self.layouts)

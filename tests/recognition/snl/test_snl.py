@@ -20,7 +20,7 @@ def weights(tmp_path):
     def make(variant="snl"):
         system = catalogue.load("snl")
         config = system.configure("tiny", variant)
-        facts = system.Facts(2, ("different", "same"))
+        facts = system.facts_type(2, ("different", "same"))
         torch.manual_seed(0)
         path = tmp_path / f"{variant}.safetensors"
         identity = Identity("snl", "tiny", variant, config, facts)

@@ -64,10 +64,13 @@ def build(model: Model, classes: int) -> Stages:
     else:
         network = PreResNet(classes, dropout=model.dropout, at=model.at, insert=insert, **_PRERESNETS[model.backbone])
     # A quarter faster on a CPU; and tokens (B, N, C) are then the map as it lies in memory.
-    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network
 
 
-def attention(network: Stages, images: Tensor, points: Sequence[tuple[float, float]]) -> tuple[Tensor, dict[str, Tensor]]:
+def attention(
+    network: Stages, images: Tensor, points: Sequence[tuple[float, float]]
+) -> tuple[Tensor, dict[str, Tensor]]:
     """Logits of images (B, 3, H, W), and for every inserted block what ``points`` look at, (B, P, h, w).
 
     Points are (x, y) as shares of the width and height.

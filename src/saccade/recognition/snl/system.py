@@ -63,6 +63,9 @@ class Facts:
     labels: tuple[str, ...] = ()
 
 
+Ctx = Context[Config, Facts]
+
+
 @dataclass(frozen=True)
 class Inputs:
     """Pictures to label, and places whose attention to draw."""
@@ -121,9 +124,7 @@ PRESETS = {
 
 class SNL(System[Config, Facts]):
     about = ABOUT
-    Config = Config
-    Facts = Facts
-    Inputs = Inputs
+    config_type, facts_type, inputs_type = Config, Facts, Inputs
     presets = PRESETS
     variants = {
         "none": Variant("no block", {"model.block": "none"}),
@@ -166,7 +167,7 @@ class SNL(System[Config, Facts]):
     )
     claims = CLAIMS
 
-    def data(self, ctx: Context[Config, Facts], split: str) -> Viewed:
+    def data(self, ctx: Ctx, split: str) -> Viewed:
         settings = ctx.config.data
         found = find(settings.source, self.layouts)
         if found is not None:
@@ -174,7 +175,7 @@ class SNL(System[Config, Facts]):
         count = settings.count if split == "train" else settings.count // 4
         return Viewed(relations(count, settings.size, settings.noise, split), settings)
 
-    def facts(self, ctx: Context[Config, Facts], data: Data) -> Facts:
+    def facts(self, ctx: Ctx, data: Data) -> Facts:
         classes = cast(Viewed, data).data.classes
         return Facts(len(classes), tuple(classes))
 
@@ -188,18 +189,18 @@ class SNL(System[Config, Facts]):
         data = config.data
         return {"range": [0, 1], "resize": data.resize, "crop": data.size, "mean": data.mean, "std": data.std}
 
-    def losses(self, ctx: Context[Config, Facts], model: nn.Module, batch: Any) -> Mapping[str, Tensor]:
+    def losses(self, ctx: Ctx, model: nn.Module, batch: Any) -> Mapping[str, Tensor]:
         pictures, labels = batch
         return {"cross_entropy": F.cross_entropy(model(pictures), labels)}
 
-    def evaluate(self, ctx: Context[Config, Facts], model: nn.Module | None, data: Data) -> Mapping[str, float]:
+    def evaluate(self, ctx: Ctx, model: nn.Module | None, data: Data) -> Mapping[str, float]:
         assert model is not None
         found = [(model(pictures).float(), labels) for pictures, labels in ctx.batches(data, 100)]
         logits, labels = (ctx.gather(torch.cat(part)) for part in zip(*found, strict=True))
         scores = {"top1": topk_accuracy(logits, labels)}
         return scores | ({"top5": topk_accuracy(logits, labels, 5)} if logits.shape[1] > 5 else {})
 
-    def predict(self, ctx: Context[Config, Facts], model: nn.Module | None, inputs: Any) -> Sequence[Artifact]:
+    def predict(self, ctx: Ctx, model: nn.Module | None, inputs: Any) -> Sequence[Artifact]:
         if not inputs.images:
             raise SaccadeError("no picture given to predict on")
         made, rows = [], []
@@ -217,7 +218,7 @@ class SNL(System[Config, Facts]):
             csv.writer(file).writerows([["file", *heading], *rows])
         return [Artifact("table", table, "The most likely labels with their probabilities."), *made]
 
-    def pictures(self, ctx: Context[Config, Facts], models: Mapping[str, nn.Module], data: Data) -> Sequence[Artifact]:
+    def pictures(self, ctx: Ctx, models: Mapping[str, nn.Module], data: Data) -> Sequence[Artifact]:
         """Held-out pictures, and what one point of each looks at in every network that has a block."""
         raw = cast(Viewed, data).data
         rows = []
@@ -260,7 +261,7 @@ class _Look:
 
 
 @torch.no_grad()
-def _look(ctx: Context[Config, Facts], network: Stages, picture: Tensor, points: Sequence[Point]) -> _Look:
+def _look(ctx: Ctx, network: Stages, picture: Tensor, points: Sequence[Point]) -> _Look:
     view = ctx.config.data
     left, top, side = view.region(*picture.shape[-2:])
     inside = [Point(p.x - left, p.y - top) for p in points or _middle(picture)]

@@ -1,0 +1,179 @@
+"""Commands in-process: what they print, what they leave, and their exit codes."""
+
+import json
+
+import pytest
+
+from saccade.cli.main import main
+from saccade.run import Run, runs
+
+
+def test_no_arguments_greet_with_the_four_things_one_would_do_first(capsys):
+    assert main([]) == 0
+    said = capsys.readouterr().out
+    assert all(f"saccade {command}" in said for command in ("list", "show", "run", "predict"))
+
+
+@pytest.mark.parametrize(
+    "args", [["--help"], ["-h"], ["train", "--help"], ["run", "snl", "--help"], ["claims", "--help"]]
+)
+def test_help_is_for_everyone(args, capsys):
+    assert main(args) == 0
+    assert "usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["trane"], "no command 'trane' (did you mean 'train'"),
+        (["train"], "needs the name of a system first"),
+        (["train", "sln"], "no system 'sln' (did you mean 'snl'?)"),
+        (["train", "snl", "--preset", "pape"], "no preset 'pape'"),
+        (["train", "snl", "--variant", "nll"], "no variant 'nll'"),
+        (["train", "snl", "--resume", "nowhere"], "nowhere is not a run"),
+        (["train", "snl", "--resume", "last"], "no unfinished run of snl"),
+        (["train", "snl", "--resume", "a", "--from-run", "b"], "give one of them"),
+        (["train", "snl", "--data", "cifar10:nowhere"], "nowhere does not exist"),
+        (["train", "snl", "--train.batch", "0"], "batch is at least 1"),
+        (["train", "snl", "--precision", "16-mixed", "--device", "cpu"], "16-mixed needs an accelerator"),
+        (["run", "snl", "--variants", "nope"], "no variant 'nope'"),
+        (["run", "snl", "--seeds", "0"], "at least one seed"),
+        (["claims", "snl", "--kind", "exat"], "no kind of claim 'exat' (did you mean 'exact'?)"),
+        (["claims", "snl", "--only", "snl-filtr"], "no claim 'snl-filtr'"),
+        (["claims", "nope"], "no system 'nope'"),
+        (["bench", "fake-ruler"], "fake-ruler has no bench"),
+        (["eval", "snl", "--weights", "nowhere"], "nowhere does not exist"),
+        (["predict", "fake-game", "x"], "fake-game offers no prediction on files"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_and_exit_code_2(args, said, here, capsys):
+    assert main([*args, "--quiet"] if args[0] in ("train", "run") else args) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["train", "snl", "--train.stps", "3"], "--train.steps"),
+        (["train", "snl", "--train.steps", "three"], "--train.steps"),
+        (["train", "snl", "--model.block", "cgnl"], "--model.block"),
+        (["list", "--jsn"], "--json"),
+    ],
+)
+def test_a_wrong_flag_is_answered_with_the_right_one(args, said, here, capsys):
+    assert main(args) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_list_shows_every_system_and_filters_by_task(capsys):
+    assert main(["list", "--json"]) == 0
+    pages = json.loads(capsys.readouterr().out)
+    assert {"snl", "fake-game"} <= {page["name"] for page in pages}
+    assert main(["list", "--task", "image classification", "--json"]) == 0
+    assert [page["name"] for page in json.loads(capsys.readouterr().out)] == ["snl"]
+
+
+def test_train_prints_one_json_document_and_leaves_a_whole_run(here, capsys):
+    assert main(["train", "fake-byhand", "--train.steps", "4", "--json"]) == 0
+    out = capsys.readouterr().out
+    found = json.loads(out)
+    run = Run.open(here / found["run"])
+    assert found["metrics"] == run.result["metrics"]
+    assert run.order.config.train.steps == 4
+    assert (run.folder / "report.html").exists()
+
+
+def test_from_run_repeats_a_run_to_the_bit(here, capsys):
+    assert main(["train", "fake-mining", "--seed", "3", "--quiet", "--no-report"]) == 0
+    (first,) = runs("fake-mining")
+    assert main(["train", "--from-run", str(first.folder), "--quiet", "--no-report"]) == 0
+    again = next(r for r in runs("fake-mining") if r != first)
+    assert (again.folder / "last.safetensors").read_bytes() == (first.folder / "last.safetensors").read_bytes()
+
+
+def test_resume_refuses_another_config(here, capsys):
+    assert main(["train", "fake-byhand", "--train.steps", "2", "--quiet", "--no-report"]) == 0
+    (run,) = runs("fake-byhand")
+    capsys.readouterr()
+    assert main(["train", "--resume", str(run.folder), "--train.steps", "9"]) == 2
+    assert "was started with train.steps=2, not 9" in capsys.readouterr().err
+
+
+def test_resume_of_a_finished_run_gives_its_result(here, capsys):
+    assert main(["train", "fake-byhand", "--train.steps", "2", "--quiet", "--no-report"]) == 0
+    (run,) = runs("fake-byhand")
+    capsys.readouterr()
+    assert main(["train", "--resume", str(run.folder), "--json", "--quiet", "--no-report"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"] == run.result["metrics"]
+
+
+def test_init_starts_from_weights(here, capsys):
+    assert main(["train", "fake-byhand", "--train.steps", "2", "--quiet", "--no-report"]) == 0
+    (run,) = runs("fake-byhand")
+    args = ["train", "fake-byhand", "--init", str(run.weights), "--train.steps", "1", "--no-report"]
+    assert main(args) == 0
+    assert f"4 of 4 tensors start from {run.weights}" in capsys.readouterr().err
+
+
+def test_eval_takes_the_newest_weights_and_says_which(here, capsys):
+    assert main(["train", "fake-byhand", "--train.steps", "2", "--quiet", "--no-report"]) == 0
+    (run,) = runs("fake-byhand")
+    capsys.readouterr()
+    assert main(["eval", "fake-byhand", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["metrics"] == pytest.approx(run.result["metrics"])
+    assert f"weights: {run.weights.relative_to(here) if run.weights.is_absolute() else run.weights}" in printed.err
+
+
+def test_run_trains_the_headline_variants_judges_and_reports(here, capsys):
+    assert main(["run", "fake-byhand", "--jobs", "1", "--seeds", "2", "--json", "--quiet"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["metrics"]) == {"sign", "still"}
+    assert all(len(folders) == 2 for folders in found["runs"].values())
+    page = (here / found["report"]).read_text()
+    assert "By hand" in page
+    assert main(["run", "fake-byhand", "--jobs", "1", "--seeds", "2"]) == 0  # nothing is trained again
+    assert len(list(runs("fake-byhand"))) == 4
+
+
+def test_run_leaves_ablations_out_unless_asked(here, capsys):
+    assert main(["run", "fake-game", "--jobs", "1", "--json", "--quiet"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["metrics"]) == ["game"]
+    assert main(["run", "fake-game", "--jobs", "1", "--all", "--json", "--quiet"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["metrics"]) == ["game", "free"]
+
+
+def test_run_of_a_system_without_training_judges_it(here, capsys):
+    assert main(["run", "fake-ruler", "--jobs", "1", "--json", "--quiet"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["metrics"] == {"plain": {"distance": 0.5}, "doubled": {"distance": 1.0}}
+    assert found["claims"][0]["judgement"]["verdict"] == "holds"
+
+
+def test_claims_measures_stores_and_shows(here, capsys):
+    assert main(["claims", "fake-ruler", "--json", "--quiet"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert entry["judgement"]["verdict"] == "holds"
+    assert entry["command"] == "saccade claims fake-ruler --json --quiet"
+    assert (here / "runs" / "fake-ruler" / "claims.json").exists()
+    assert main(["claims", "fake-ruler", "--known"]) == 0
+    assert "holds" in capsys.readouterr().out
+
+
+def test_bench_prints_ratios(here, capsys, monkeypatch):
+    from saccade import catalogue
+    from saccade.benchmark import Contest
+
+    class Bench:
+        @staticmethod
+        def contests():
+            yield Contest("sum", lambda: sum(range(100)), {"same": lambda: sum(range(100))})
+
+    monkeypatch.setattr(catalogue, "bench", lambda name: Bench)
+    assert main(["bench", "snl", "--rounds", "3", "--json", "--quiet"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)
+    assert (result["system"], result["contest"], result["rival"]) == ("snl", "sum", "same")
+    assert result["ratio"] > 0

@@ -1,0 +1,122 @@
+"""The report: one file that needs nothing else, and says what was measured."""
+
+import itertools
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from helpers import short, start
+from saccade import catalogue
+from saccade.claims import Claim, Judgement
+from saccade.engine.execute import execute
+from saccade.ledger import Entry
+from saccade.progress import Progress
+from saccade.report.build import Subject, write_report
+from saccade.report.charts import line_chart, ticks
+
+
+class Page(HTMLParser):
+    """Collects links and checks that every tag is closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.links, self.ids, self.text = [], [], set(), []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.links += [found[k] for k in ("href", "src") if k in found]
+        self.ids |= {found["id"]} if "id" in found else set()
+        if tag not in ("meta", "img", "br", "line", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag in ("line",):
+            return
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+CLAIM = Claim("id", "A <b>bold</b> statement.", "Eq. 1", "empirical", lambda _: 0.0, 1.0, "at least", "points", "+2")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    system = catalogue.load("snl")
+    made = {}
+    for variant in ("none", "snl"):
+        config = short(system, 2, {"data.count": 60, "train.batch": 8}, variant=variant)
+        made[variant] = [start("snl", config, root, variant)]
+        execute(made[variant][0], Progress())
+    entries = [
+        Entry("snl", CLAIM, Judgement("does not hold", 0.5, 0.2, 0.8, (0.4, 0.6)), "stale"),
+        Entry("snl", CLAIM),
+    ]
+    path = write_report(Subject(system, "tiny", made, entries, ["saccade run snl"]), root / "out", Progress())
+    return path.read_text(), made
+
+
+def test_it_is_whole_and_needs_no_network(page):
+    parsed = Page(page[0])
+    assert parsed.open == []
+    for link in parsed.links:
+        assert link.startswith(("#", "data:image/png;base64,"))
+        assert not link.startswith("#") or link[1:] in parsed.ids
+    assert not re.search(r"""url\(|@import|https?://(?!www\.w3\.org)""", page[0].split("</style>")[0])
+
+
+def test_it_shows_what_was_measured_beside_the_papers_own_figures(page):
+    text, made = page
+    for variant, (run,) in made.items():
+        assert f"{run.result['metrics']['top1']:.2f}" in text, variant
+    assert "76.41" in text
+    assert "Table 1: CIFAR-100" in text
+    assert "another data set" in text
+    assert "96.77" not in text  # the paper's NL was not run here
+
+
+def test_it_shows_claims_with_their_verdict_interval_and_age_and_escapes_them(page):
+    text = " ".join(Page(page[0]).text)
+    assert "does not hold" in text
+    assert "90 % interval 0.2 to 0.8 over 2" in text
+    assert "measured with stale" in text
+    assert "not measured yet" in text
+    assert "<b>bold</b>" in text  # as text, not as markup
+
+
+def test_it_shows_costs_curves_pictures_and_how_to_repeat_it(page):
+    text = page[0]
+    assert "23,402" in text  # parameters of tiny SNL
+    assert "<polyline" in text
+    assert "data:image/png;base64," in text
+    assert "saccade run snl" in text
+
+
+def test_a_chart_of_nothing_is_nothing():
+    assert line_chart({}, "x", "y") == ""
+    assert line_chart({"a": [(0, float("nan"))]}, "x", "y") == ""
+
+
+def test_a_chart_thins_long_lines_and_escapes_names():
+    svg = line_chart({"<a>": [(i, i * i) for i in range(5000)]}, "x", "y")
+    assert "<a>" not in svg
+    assert len(re.search(r'points="([^"]*)"', svg).group(1).split()) <= 300
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1), (-3, 7.2), (0.001, 0.0012), (5, 5), (0, 0), (1e6, 1e7), (-1e-9, 1e-9)]
+)
+def test_ticks_cover_their_range_in_round_steps(low, high):
+    found = ticks(low, high)
+    step = found[1] - found[0]
+    assert found[0] <= low <= high <= found[-1]
+    assert 2 <= len(found) <= 8
+    assert found[0] > low - 1.01 * step - 1e-12 or low == high
+    assert [b - a for a, b in itertools.pairwise(found)] == pytest.approx([step] * (len(found) - 1))
