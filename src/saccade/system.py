@@ -110,6 +110,8 @@ class System(Generic[C, F]):
     variants: Mapping[str, Variant]
     metrics: Mapping[str, Metric]
     """The first one chooses the best checkpoint."""
+    embedded: str = "embedded"
+    """What the embedded data is, in a sentence for who reads a report."""
     layouts: Mapping[str, Layout] = {}
     """Readers of public data sets by name, as in ``--data cifar10:PATH``."""
     reported: Sequence[Reported] = ()

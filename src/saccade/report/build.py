@@ -17,6 +17,7 @@ from jinja2 import Environment
 
 from saccade import catalogue
 from saccade.config import to_json
+from saccade.data.layouts import EMBEDDED
 from saccade.engine.cost import count
 from saccade.engine.execute import working
 from saccade.engine.weights import load_model
@@ -33,6 +34,12 @@ STYLES = {
     "does not hold": "bad",
     "not resolved at this scale": "open",
     "cannot be judged here": "none",
+}
+
+AGES = {
+    "current": "",
+    "older shared code": "measured with older shared code",
+    "stale": "stale: measured with another version of this system",
 }
 
 
@@ -76,15 +83,13 @@ def write_report(subject: Subject, folder: Path, progress: Progress) -> Path:
             {"caption": a.caption, "uri": _data_uri(a.path)} for a in drawn if a.kind == "image" and a.path.exists()
         ],
     }
-    titles = {"what": "What was run", "table": "Table", "claims": "Claims", "curves": "Curves", "cost": "Cost"}
-    there = {"what": True, "table": parts["table"], "claims": parts["claims"], "curves": parts["curves"]}
-    there |= {"cost": parts["costs"], "pictures": parts["pictures"], "made": True}
-    titles |= {"pictures": "Pictures", "made": "Made with"}
+    sections = [("what", "What was run"), ("table", "Variants"), ("pictures", "Pictures"), ("claims", "Claims")]
+    sections += [("curves", "Learning curves"), ("costs", "Cost"), ("made", "Made with")]
     page = {
-        "heading": f"{about.name}: {subject.preset}",
+        "heading": f"{about.name}, {subject.preset}",
         "facts": _facts(subject),
         "commands": subject.commands,
-        "sections": [(id, titles[id]) for id, present in there.items() if present],
+        "sections": [(id, title) for id, title in sections if parts.get(id, True)],
     }
     configs = [(subject.label(v), json.dumps(to_json(runs[0].order), indent=1)) for v, runs in subject.runs.items()]
     resources = files("saccade.report")
@@ -128,7 +133,7 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
     found = [
         ("system", f"{order.system}, preset {subject.preset}"),
         ("variants", ", ".join(subject.label(v) for v in subject.runs)),
-        ("data", str(source) if source else "embedded"),
+        ("data", subject.system.embedded if source in (None, EMBEDDED) else str(source)),
         ("seeds", ", ".join(map(str, seeds))),
         ("training and judging", f"{clock(spent)} of computing"),
         ("folder", ", ".join(run.folder.name for runs in subject.runs.values() for run in runs)),
@@ -206,9 +211,7 @@ def _claim(entry: Entry) -> dict[str, str]:
             measured = f"{found.measured:.3g} {claim.unit}".strip()
             if len(found.values) > 1:
                 measured += f", 90 % interval {found.low:.3g} to {found.high:.3g} over {len(found.values)}"
-        more += [
-            text for text in (found.reason, "" if entry.age == "current" else f"measured with {entry.age}") if text
-        ]
+        more += [text for text in (found.reason, AGES[entry.age]) if text]
     return {
         "statement": claim.statement,
         "source": claim.source,

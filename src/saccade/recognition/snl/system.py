@@ -133,6 +133,10 @@ class SNL(System[Config, Facts]):
         "snl": Variant("SNL", {"model.block": "snl"}),
     }
     metrics = {"top1": Metric("Top-1", "%"), "top5": Metric("Top-5", "%")}
+    embedded = (
+        "Embedded: generated pictures with a coloured mark at the left and one at the right edge; the label says "
+        "whether the two have the same colour. The network sees both at once only through a nonlocal block."
+    )
     layouts = LAYOUTS
     reported = (
         Reported(
@@ -166,6 +170,7 @@ class SNL(System[Config, Facts]):
         changes={"data.count": 60, "train.batch": 30, "train.optimiser.schedule.warmup": 5},
     )
     claims = CLAIMS
+    tiny_minutes = 2.0
 
     def data(self, ctx: Ctx, split: str) -> Viewed:
         settings = ctx.config.data
@@ -222,7 +227,7 @@ class SNL(System[Config, Facts]):
         """Held-out pictures, and what one point of each looks at in every network that has a block."""
         raw = cast(Viewed, data).data
         rows = []
-        for index in range(min(6, len(raw))):
+        for index in range(min(5, len(raw))):
             picture, label = raw[index]
             points = (_left_mark(raw, index),) if isinstance(raw, Relations) else _middle(picture)[1:2]
             looks = {name: _look(ctx, cast(Stages, model), picture, points) for name, model in models.items()}
