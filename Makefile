@@ -40,7 +40,7 @@ bench: $(STAMP)
 	$(BIN)/saccade bench
 
 docs: $(DOCS)
-	$(BIN)/mkdocs build --strict --quiet --config-file docs/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --config-file docs/mkdocs.yml
 	@echo "the site is in site/index.html"
 
 env: $(STAMP)

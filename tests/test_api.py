@@ -56,6 +56,29 @@ def test_weights_of_another_system_are_refused(run):
         saccade.create("snl", weights=run.weights)
 
 
+def test_the_authors_own_weights_are_read_under_our_names(run, tmp_path, capsys):
+    from saccade.cli.main import main
+
+    ours = saccade.load(run.weights)
+    theirs = tmp_path / "theirs.pth"
+    torch.save({"first": ours[0].state_dict(), "second": ours[2].state_dict()}, theirs)
+    x = torch.randn(3, 6)
+    assert torch.equal(saccade.create("fake-byhand", weights=theirs)(x), ours(x))
+    assert main(["eval", "fake-byhand", "--weights", str(theirs), "--quiet"]) == 0
+    torch.save({"other": torch.zeros(1)}, theirs)
+    capsys.readouterr()
+    assert main(["eval", "fake-byhand", "--weights", str(theirs), "--quiet"]) == 2
+    assert "not a checkpoint of the authors" in capsys.readouterr().err
+
+
+def test_a_system_without_a_model_is_used_by_name(tmp_path):
+    assert saccade.evaluate("fake-ruler", changes={"scale": 3.0}) == {"distance": 1.5}
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("1 2\n3 4\n")
+    (made,) = saccade.predict("fake-ruler", tmp_path / "out", truth=str(tmp_path / "a"), prediction=str(tmp_path / "b"))
+    assert made.path.read_text().strip() == "0.0"
+
+
 def test_evaluate_gives_what_the_run_got(run):
     assert saccade.evaluate(run.weights) == pytest.approx(run.result["metrics"])
     assert saccade.evaluate(saccade.load(run.weights), split="val") != saccade.evaluate(run.weights)

@@ -1,12 +1,13 @@
 """Files are whole or not there."""
 
 import json
+import os
 
 import pytest
 import torch
 
 from saccade.errors import SaccadeError
-from saccade.files import load_tensors, read_json, read_metadata, replacing, save_tensors, write_json
+from saccade.files import load_archive, load_tensors, read_json, read_metadata, replacing, save_tensors, write_json
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -58,3 +59,19 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SaccadeError, match="cannot write"):
         write_json(tmp_path / "file" / "a.json", json.dumps(1))
+
+
+class Evil:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.path}",)
+
+
+def test_an_archive_that_would_run_code_is_refused_and_runs_nothing(tmp_path):
+    mark = tmp_path / "mark"
+    torch.save({"place": Evil(mark)}, tmp_path / "state.pt")
+    with pytest.raises(SaccadeError, match=r"state\.pt is not a torch archive of plain data"):
+        load_archive(tmp_path / "state.pt")
+    assert not mark.exists()

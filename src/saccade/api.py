@@ -17,7 +17,7 @@ from saccade.engine.evaluate import run_evaluation
 from saccade.engine.execute import working
 from saccade.engine.weights import Identity
 from saccade.errors import SaccadeError, did_you_mean
-from saccade.files import load_tensors
+from saccade.files import load_tensors, make_folder
 from saccade.inputs import Artifact
 from saccade.progress import Progress
 from saccade.run import Runtime
@@ -35,10 +35,7 @@ def create(
     """
     system = catalogue.load(name)
     if weights is not None and variant is None and not facts:
-        model = load(weights)
-        if describe(model).system != name:
-            raise SaccadeError(f"{weights} holds a model of {describe(model).system!r}, not of {name!r}")
-        return model
+        return _named(*weight_files.load_model_of(system, Path(weights)))
     config = system.configure(preset, variant)
     identity = Identity(
         name, preset, variant or "", config, from_json(system.facts_type, to_json(facts), f"{name}'s facts")
@@ -94,15 +91,18 @@ def features(model: nn.Module, at: str | Sequence[str], *inputs: Tensor) -> dict
 
 
 def evaluate(
-    model: nn.Module | str | Path,
+    model: nn.Module | str | Path,  # or the name of a system that has no model
     *,
     split: str = "test",
     changes: Mapping[str, Any] | None = None,
     runtime: Runtime | None = None,
     progress: Progress | None = None,
 ) -> dict[str, float]:
-    """A model's metrics by its paper's protocol. ``changes={"data.source": "cifar10:PATH"}`` looks at other data."""
-    model, identity = _resolve(model)
+    """Metrics by the paper's protocol, of a model made here, of a weights file, or of a system without a model.
+
+    ``changes={"data.source": "cifar10:PATH"}`` looks at other data.
+    """
+    network, identity = _resolve(model)
     system = catalogue.load(identity.system)
     config = override(identity.config, changes or {})
     with (
@@ -112,7 +112,7 @@ def evaluate(
         ) as ctx,
     ):
         data = system.prepare(ctx, system.data(ctx, split))
-        return run_evaluation(system, ctx, model.to(ctx.device), data)
+        return run_evaluation(system, ctx, network.to(ctx.device) if network is not None else None, data)
 
 
 def predict(
@@ -124,12 +124,12 @@ def predict(
     **inputs: Any,
 ) -> list[Artifact]:
     """Use a model on files: ``predict("last.safetensors", "out", images=["a.png"])`` writes into ``out``."""
-    model, identity = _resolve(model)
+    network, identity = _resolve(model)
     system = catalogue.load(identity.system)
     if system.inputs_type is None:
         raise system.not_offered("prediction on files")
     given: Any = from_json(system.inputs_type, to_json(inputs), f"{identity.system}'s inputs")
-    return run_prediction(system, identity, model, given, Path(folder), runtime, progress)
+    return run_prediction(system, identity, network, given, Path(folder), runtime, progress)
 
 
 def run_prediction(
@@ -144,7 +144,7 @@ def run_prediction(
     """Prediction with everything at hand."""
     import torch
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     used = runtime or Runtime(threads=0)
     with working(system, identity.config, folder, used, progress or Progress(), identity.facts) as ctx:
         if model is not None:
@@ -153,7 +153,10 @@ def run_prediction(
             return list(system.predict(ctx, model, inputs))
 
 
-def _resolve(model: nn.Module | str | Path) -> tuple[nn.Module, Identity]:
+def _resolve(model: nn.Module | str | Path) -> tuple[nn.Module | None, Identity]:
+    if isinstance(model, str) and model in catalogue.names() and not catalogue.load(model).offers("build"):
+        system = catalogue.load(model)
+        return None, Identity(model, "tiny", "", system.configure("tiny"), system.facts_type())
     if isinstance(model, str | Path):
         model = load(model)
     return model, describe(model)

@@ -33,6 +33,14 @@ def replacing(path: Path) -> Iterator[Path]:
             partial.unlink()
 
 
+def make_folder(path: Path) -> None:
+    """A folder, with those above it; one that cannot be made is one sentence."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SaccadeError(f"cannot make the folder {path}: {error.strerror or error}") from error
+
+
 def write_text(path: Path, content: str) -> None:
     """Text, whole or not at all."""
     with replacing(path) as partial:
@@ -99,3 +107,20 @@ def read_metadata(path: Path) -> dict[str, str]:
         raise SaccadeError(f"{path} is not a safetensors file: {error}") from error
     metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
     return dict(metadata) if isinstance(metadata, dict) else {}
+
+
+def load_archive(path: Path) -> dict[str, Any]:
+    """A torch archive (``.pt``, ``.pth``, ``.tar``) of plain data and tensors; one that would run code is refused."""
+    import pickle
+
+    import torch
+
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise SaccadeError(f"{path} does not exist") from None
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        raise SaccadeError(f"{path} is not a torch archive of plain data: {str(error).splitlines()[0]}") from error
+    if not isinstance(found, dict):
+        raise SaccadeError(f"{path} holds a {type(found).__name__}, not a dictionary")
+    return found

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from saccade import catalogue
-from saccade.claims import Claim, Judgement, Needs, judge
+from saccade.claims import Claim, Judgement, judge
 from saccade.config import from_json
 from saccade.errors import SaccadeError
 from saccade.files import read_json, write_json
@@ -20,6 +20,11 @@ from saccade.study import Plan, Shelf, obtain, order_for
 from saccade.versions import environment, fingerprint, shared_fingerprint
 
 Age = Literal["current", "older shared code", "stale"]
+AGES: dict[Age, str] = {
+    "current": "",
+    "older shared code": "measured with older shared code",
+    "stale": "stale: measured with another version of this system",
+}
 FILE = "claims.json"
 
 
@@ -129,6 +134,3 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-__all__ = ["Age", "Entry", "Needs", "known", "measure", "store"]

@@ -140,13 +140,27 @@ class Bars(Progress):
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            ProgressColumn,
+            Task,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
         from rich.progress import Progress as RichProgress
+        from rich.text import Text
+
+        class _Speed(ProgressColumn):
+            def render(self, task: Task) -> Text:
+                return Text(f"{task.speed:.3g}/s" if task.speed else "", style="dim")
 
         self.bars: RichProgress = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
+            _Speed(),
             TimeElapsedColumn(),
             TextColumn("[dim]left"),
             TimeRemainingColumn(),

@@ -1,6 +1,8 @@
 """Commands in-process: what they print, what they leave, and their exit codes."""
 
 import json
+import time
+from pathlib import Path
 
 import pytest
 
@@ -161,6 +163,17 @@ def test_claims_measures_stores_and_shows(here, capsys):
     assert (here / "runs" / "fake-ruler" / "claims.json").exists()
     assert main(["claims", "fake-ruler", "--known"]) == 0
     assert "holds" in capsys.readouterr().out
+
+
+def test_claims_go_on_in_the_background_if_asked(here, capsys, monkeypatch):
+    fakes = Path(__file__).parents[1] / "contract" / "fakes"
+    monkeypatch.setenv("PYTHONPATH", str(fakes))
+    assert main(["claims", "fake-ruler", "--background"]) == 0
+    assert "kill" in capsys.readouterr().out
+    end = time.monotonic() + 60
+    while not (here / "runs" / "fake-ruler" / "claims.json").exists():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def test_bench_prints_ratios(here, capsys, monkeypatch):

@@ -18,6 +18,7 @@ from saccade.claims import KINDS
 from saccade.cli.options import Output, read
 from saccade.cli.show import claims_table, document
 from saccade.errors import SaccadeError, did_you_mean
+from saccade.files import make_folder
 from saccade.ledger import Entry, known, measure, store
 from saccade.progress import show_progress
 from saccade.run import Runtime
@@ -97,7 +98,7 @@ def _check_ids(name: str, only: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _in_background(args: Sequence[str], root: Path) -> int:
-    root.mkdir(parents=True, exist_ok=True)
+    make_folder(root)
     log = root / f"claims-{datetime.now():%Y%m%d-%H%M%S}.log"
     rest = [a for a in args if a != "--background"]
     with log.open("wb") as file:

@@ -51,6 +51,8 @@ class RunOptions:
 def run(args: Sequence[str]) -> int:
     name, rest = take_name(args, "run")
     options = read(RunOptions, rest, f"run {name}", DESCRIPTION)
+    from saccade.report.build import report_run
+
     system = catalogue.load(name)
     variants = _variants(system, options)
     if options.seeds < 1:
@@ -64,6 +66,9 @@ def run(args: Sequence[str]) -> int:
         by_variant: dict[str, list[Run]] = {}
         for need, done in zip(needs, found, strict=True):
             by_variant.setdefault(need.variant, []).append(done)
+        for done in found:
+            if not (done.folder / "report.html").exists():
+                report_run(done, progress)
         entries = _judge(name, system, plan, progress, command, set(needs))
         report = _report(system, options, by_variant, entries, command, progress)
     _tell(system, options, by_variant, entries, report)
@@ -101,9 +106,9 @@ def _report(
     command: str,
     progress: Progress,
 ) -> Path:
+    folder = options.output.runs / system.about.name / "reports" / f"{datetime.now():%Y%m%d-%H%M%S}-{options.preset}"
     from saccade.report.build import Subject, write_report
 
-    folder = options.output.runs / system.about.name / "reports" / f"{datetime.now():%Y%m%d-%H%M%S}-{options.preset}"
     subject = Subject(system, options.preset, runs, entries, [command])
     return write_report(subject, folder, progress)
 

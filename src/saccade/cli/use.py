@@ -52,11 +52,10 @@ def eval(args: Sequence[str]) -> int:  # named as the command is
     system = catalogue.load(name)
     if not system.offers("evaluate"):
         raise system.not_offered("evaluation")
-    identity, path = _identity(system, rest)
+    model, identity, path = _weights(system, rest)
     kind = joined(("options", EvalOptions), ("output", Output), ("runtime", Runtime), ("config", identity.config))
     start: Any = kind(EvalOptions(str(path or "")), Output(), Runtime(threads=0), identity.config)
     given: Any = read(kind, rest, f"eval {name}", "Judge weights by the paper's protocol.", start)
-    model = _model(path)
     with show_progress(given.output.quiet) as progress, tempfile.TemporaryDirectory() as scratch:
         _say_which(path, progress)
         folder = Path(scratch)
@@ -83,12 +82,11 @@ def predict(args: Sequence[str]) -> int:
     described = f"Use {name} on your files."
     if asks_help:
         read(kind, rest, f"predict {name}", described)
-    identity, path = _identity(system, rest)
+    model, identity, path = _weights(system, rest)
     given: Any = read(kind, rest, f"predict {name}", described)
     runtime = given.runtime if peek(rest, "--threads") else replace(given.runtime, threads=0)
     with show_progress(given.output.quiet) as progress:
         _say_which(path, progress)
-        model = _model(path)
         folder = Path(given.options.output)
         made = run_prediction(system, identity, model, given.inputs, folder, runtime, progress)
     if given.output.json:
@@ -98,22 +96,17 @@ def predict(args: Sequence[str]) -> int:
     return 0
 
 
-def _identity(system: System[Any, Any], args: Sequence[str]) -> tuple[Any, Path | None]:
-    """What to build: from the weights given, else the newest run's, else (without a model) the preset."""
-    from saccade.engine.weights import Identity, identify
+def _weights(system: System[Any, Any], args: Sequence[str]) -> tuple[Any, Any, Path | None]:
+    """The model, what it is, and its file: those given, else the newest run's; without a model, the preset."""
+    from saccade.engine.weights import Identity, load_model_of
 
     name = system.about.name
     if not system.offers("build"):
         preset = peek(args, "--preset") or "tiny"
-        return Identity(name, preset, "", system.configure(preset), system.facts_type()), None
-    given = peek(args, "--weights")
-    path = Path(given) if given else _newest_weights(name, Path(peek(args, "--runs") or ROOT))
-    if path is None:
-        path = _offer_training(system, Path(peek(args, "--runs") or ROOT))
-    identity = identify(path)
-    if identity.system != name:
-        raise SaccadeError(f"{path} holds weights of {identity.system!r}, not of {name!r}")
-    return identity, path
+        return None, Identity(name, preset, "", system.configure(preset), system.facts_type()), None
+    root, given = Path(peek(args, "--runs") or ROOT), peek(args, "--weights")
+    path = Path(given) if given else _newest_weights(name, root) or _offer_training(system, root)
+    return *load_model_of(system, path), path
 
 
 def _newest_weights(name: str, root: Path) -> Path | None:
@@ -142,14 +135,6 @@ def _offer_training(system: System[Any, Any], root: Path) -> Path:
     if found is None:
         raise SaccadeError(f"the training of {name} left no weights")
     return found
-
-
-def _model(path: Path | None) -> Any:
-    if path is None:
-        return None
-    from saccade.engine.weights import load_model
-
-    return load_model(path)[0]
 
 
 def _say_which(path: Path | None, progress: Progress) -> None:

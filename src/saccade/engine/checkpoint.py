@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor
 
 from saccade.errors import SaccadeError
-from saccade.files import load_tensors, read_json, save_tensors, write_json
+from saccade.files import load_archive, load_tensors, read_json, save_tensors, write_json
 
 KEPT = 2
 
@@ -88,20 +87,7 @@ def read(folder: Path) -> Checkpoint:
         if path.parent != folder or not path.is_file() or _seal(path) != seal:
             raise SaccadeError(f"the checkpoint {folder} is damaged: {name} is not what was written")
     weights, metadata = load_tensors(folder / "weights.safetensors")
-    return Checkpoint(folder, weights, metadata, load_state(folder / "state.pt"))
-
-
-def load_state(path: Path) -> dict[str, Any]:
-    """A torch archive of plain data and tensors; one that would run code is refused."""
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise SaccadeError(f"{path} does not exist") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        raise SaccadeError(f"{path} is not a torch archive of plain data: {str(error).splitlines()[0]}") from error
-    if not isinstance(state, dict):
-        raise SaccadeError(f"{path} holds a {type(state).__name__}, not a dictionary")
-    return state
+    return Checkpoint(folder, weights, metadata, load_archive(folder / "state.pt"))
 
 
 def _newest_first(run: Path) -> list[Path]:

@@ -12,7 +12,7 @@ from torch import nn
 from saccade.context import Context
 from saccade.data.loader import Data
 from saccade.errors import SaccadeError
-from saccade.seeding import derive
+from saccade.seeding import derive, seed_everything
 from saccade.system import System
 
 
@@ -23,7 +23,7 @@ def run_evaluation(
     if not len(data):
         raise SaccadeError(f"there is nothing to evaluate {system.about.name} on: the data is empty")
     seed = getattr(ctx.config, "seed", 0)
-    torch.manual_seed(derive(seed, "evaluate"))
+    seed_everything(ctx.device, seed, "evaluate")
     ctx.generator.manual_seed(derive(seed, "evaluate", "own"))
     if model is not None:
         model.eval()

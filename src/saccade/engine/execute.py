@@ -24,7 +24,7 @@ from saccade.engine.weights import load_model
 from saccade.files import write_json
 from saccade.progress import Progress
 from saccade.run import Run, Runtime
-from saccade.seeding import derive
+from saccade.seeding import derive, seed_everything
 from saccade.system import System
 
 
@@ -76,7 +76,7 @@ def working(
     """A context for work outside training, with its randomness fixed by the config's seed."""
     fabric = make_fabric(runtime)
     seed = getattr(config, "seed", 0)
-    torch.manual_seed(derive(seed, "work"))
+    seed_everything(fabric.device, seed, "work")
     generator = torch.Generator(fabric.device).manual_seed(derive(seed, "work", "own"))
     yield Context(
         config=config,

@@ -32,7 +32,7 @@ from saccade.errors import Cancelled, Diverged, Interrupted, SaccadeError
 from saccade.files import load_tensors, save_tensors, write_json
 from saccade.progress import Progress
 from saccade.run import Order, Run
-from saccade.seeding import derive
+from saccade.seeding import derive, seed_everything
 from saccade.system import System
 from saccade.training import Optimiser, Phase, phases_of
 
@@ -126,7 +126,7 @@ class Fit:
         self.ctx.phase = next(iter(phases_of(self.order.config)), "") if known else ""
         data = self._data()
         self.ctx.facts = self.system.facts(self.ctx, data)
-        torch.manual_seed(derive(self.order.config.seed, "build"))
+        seed_everything(self.ctx.device, self.order.config.seed, "build")
         self.model = self.system.build(self.order.config, self.ctx.facts)
         if self.order.init:
             self.progress.say(insert_what_fits(self.model, Path(self.order.init)))
@@ -191,7 +191,7 @@ class Fit:
             place.seconds += time.perf_counter() - began
             ends = place.batch == batches
             self._record(phase, losses, now=ends)
-            self.progress.update(task, place.step, _note(losses), length)
+            self.progress.update(task, place.step, self._note(losses), length)
             if ends:
                 place.epoch, place.batch = place.epoch + 1, 0
             self._look_up()
@@ -357,11 +357,16 @@ class Fit:
 
     def _seed(self, *where: int | str) -> None:
         """All randomness from here on is a function of the seed and the place."""
-        torch.manual_seed(derive(self.order.config.seed, self.ctx.rank, *where))
+        seed_everything(self.ctx.device, self.order.config.seed, self.ctx.rank, *where)
         self.ctx.generator.manual_seed(derive(self.order.config.seed, self.ctx.rank, "own", *where))
 
     def _finished(self, phase: Phase) -> bool:
         return self.place.epoch >= phase.epochs if phase.epochs else self.place.step >= phase.steps
+
+    def _note(self, losses: Mapping[str, float]) -> str:
+        rates = {optimiser.param_groups[0]["lr"] for optimiser in self.optimisers.values()}
+        shown = [f"{name} {value:.4g}" for name, value in losses.items()] + [f"lr {rate:.2g}" for rate in rates]
+        return "  ".join(shown)
 
     def _label(self, phase: str) -> str:
         return f"{self.order.system} {self.order.variant} s{self.order.config.seed} {phase}"
@@ -372,7 +377,3 @@ def _floats(losses: Mapping[str, Tensor]) -> dict[str, float]:
         raise SaccadeError("a training step gave no losses")
     values = torch.stack([value.detach().float() for value in losses.values()]).tolist()  # one transfer for all
     return dict(zip(losses, values, strict=True))
-
-
-def _note(losses: Mapping[str, float]) -> str:
-    return "  ".join(f"{name} {value:.4g}" for name, value in losses.items())

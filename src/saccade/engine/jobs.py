@@ -59,7 +59,7 @@ class _Crew:
     def carry(self, run: Run) -> None:
         threads = str(run.order.runtime.threads or os.cpu_count() or 1)
         child = subprocess.Popen(
-            [sys.executable, "-m", "saccade", "train", "--resume", str(run.folder), "--no-report"],
+            [sys.executable, "-m", "saccade", "train", "--resume", str(run.folder)],
             env=os.environ | {EVENTS_VARIABLE: "json", "OMP_NUM_THREADS": threads},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -88,9 +88,34 @@ def load_model(path: Path) -> tuple[nn.Module, Identity]:
     """The model a weights file holds, in evaluation mode."""
     tensors, metadata = load_tensors(path)
     identity = Identity.read(metadata, path)
+    return _filled(identity, tensors, path), identity
+
+
+def load_model_of(system: System[Any, Any], path: Path) -> tuple[nn.Module, Identity]:
+    """Like :func:`load_model` for a file of this system; its authors' own checkpoints are read too, where it can."""
+    name = system.about.name
+    if not path.exists():
+        raise SaccadeError(f"{path} does not exist")
+    try:
+        ours = KEY in read_metadata(path)
+    except SaccadeError:
+        if not system.offers("load_published"):
+            raise
+        ours = False
+    if not ours and system.offers("load_published"):
+        config, facts, tensors = system.load_published(path)
+        identity = Identity(name, "", "published", config, facts)
+        return _filled(identity, tensors, path), identity
+    model, identity = load_model(path)
+    if identity.system != name:
+        raise SaccadeError(f"{path} holds a model of {identity.system!r}, not of {name!r}")
+    return model, identity
+
+
+def _filled(identity: Identity, tensors: Mapping[str, Tensor], path: Path) -> nn.Module:
     model = catalogue.load(identity.system).build(identity.config, identity.facts)
     insert(model, tensors, path)
-    return model.eval(), identity
+    return model.eval()
 
 
 def insert(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:

@@ -21,9 +21,9 @@ from saccade.data.layouts import EMBEDDED
 from saccade.engine.cost import count
 from saccade.engine.execute import working
 from saccade.engine.weights import load_model
-from saccade.files import write_text
+from saccade.files import make_folder, write_text
 from saccade.inputs import Artifact
-from saccade.ledger import Entry
+from saccade.ledger import AGES, Entry
 from saccade.progress import Progress, clock
 from saccade.report.charts import line_chart
 from saccade.run import Run
@@ -34,12 +34,6 @@ STYLES = {
     "does not hold": "bad",
     "not resolved at this scale": "open",
     "cannot be judged here": "none",
-}
-
-AGES = {
-    "current": "",
-    "older shared code": "measured with older shared code",
-    "stale": "stale: measured with another version of this system",
 }
 
 
@@ -115,7 +109,7 @@ def draw(subject: Subject, folder: Path, progress: Progress) -> list[Artifact]:
             facts = identity.facts
     order = subject.first.order
     place = folder / "pictures"
-    place.mkdir(parents=True, exist_ok=True)
+    make_folder(place)
     with working(system, order.config, place, order.runtime, progress, facts) as ctx:
         data = system.prepare(ctx, system.data(ctx, "test"))
         return list(system.pictures(ctx, models, data))

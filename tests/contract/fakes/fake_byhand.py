@@ -14,7 +14,9 @@ import torch
 from torch import nn
 
 from saccade.about import About
-from saccade.system import Learns, Metric, Published, System, Variant
+from saccade.errors import SaccadeError
+from saccade.files import load_archive
+from saccade.system import Learns, Metric, NoFacts, Published, System, Variant
 from saccade.training import Optimiser, Training
 
 ABOUT = About("fake-byhand", "By hand", ("N. Body",), "Nowhere 2020", ("recognition",), "Steps.", "@misc{hand}")
@@ -41,6 +43,13 @@ class ByHand(System):
 
     def build(self, config, facts):
         return nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 1))
+
+    def load_published(self, path):
+        found = load_archive(path)
+        if set(found) != {"first", "second"}:
+            raise SaccadeError(f"{path} is not a checkpoint of the authors: expected 'first' and 'second'")
+        names = {"0.": found["first"], "2.": found["second"]}
+        return Config(), NoFacts(), {f"{at}{k}": v for at, part in names.items() for k, v in part.items()}
 
     def example(self, config, facts, batch=1):
         return (torch.zeros(batch, 6),)
