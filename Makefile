@@ -20,6 +20,9 @@ else
 TORCH_INDEX := --extra-index-url https://download.pytorch.org/whl/$(TORCH) --retries 1
 endif
 
+# Another build was here before: pip would take the version for the same thing.
+SWITCH := $(if $(wildcard $(STAMP)),,$(if $(wildcard $(VENV)/.ready-*),--force-reinstall))
+
 .PHONY: run test test-all lint bench docs env clean
 
 run: $(STAMP)
@@ -49,7 +52,7 @@ env: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	rm -f $(VENV)/.ready-*
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --constraint constraints.txt $(TORCH_INDEX) torch
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(SWITCH) --constraint constraints.txt $(TORCH_INDEX) torch
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	touch $@
 

@@ -8,7 +8,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from saccade.nn.stages import Insert, Stages
+from saccade.nn.stages import Insert, Residual, Stages
 
 
 class PreBasic(nn.Module):
@@ -70,24 +70,17 @@ class PreResNet(Stages):
         insert: Insert | None = None,
     ) -> None:
         super().__init__()
-        kind = PreBasic if block == "basic" else PreBottleneck
+        kind: Residual = PreBasic if block == "basic" else PreBottleneck
         self.conv1 = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
-        inputs, stages = widths[0], []
-        for number, (depth, width) in enumerate(zip(depths, widths, strict=True)):
-            stage: list[nn.Module] = []
-            for index in range(depth):
-                stage.append(kind(inputs, width, stride=2 if number and not index else 1))
-                inputs = width * kind.expansion
-            stages.append(stage)
-        self.add_stages(stages, [w * kind.expansion for w in widths], at, insert)
-        self.bn = nn.BatchNorm2d(inputs)
+        outputs = self.add_stages(kind, widths[0], depths, widths, at, insert)
+        self.bn = nn.BatchNorm2d(outputs)
         self.mix = (
-            nn.Sequential(nn.Conv2d(inputs, inputs, 1, bias=False), nn.BatchNorm2d(inputs), nn.ReLU())
+            nn.Sequential(nn.Conv2d(outputs, outputs, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
             if head == "mixed"
             else nn.Identity()
         )
         self.dropout = nn.Dropout(dropout if head == "mixed" else 0.0)
-        self.fc = nn.Linear(inputs, classes)
+        self.fc = nn.Linear(outputs, classes)
         for module in (m for m in self.modules() if isinstance(m, nn.Conv2d)):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 

@@ -8,7 +8,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from saccade.nn.stages import Insert, Stages
+from saccade.nn.stages import Insert, Residual, Stages
 
 
 class Basic(nn.Module):
@@ -65,19 +65,12 @@ class ResNet(Stages):
         insert: Insert | None = None,
     ) -> None:
         super().__init__()
-        kind = Basic if block == "basic" else Bottleneck
+        kind: Residual = Basic if block == "basic" else Bottleneck
         self.conv1 = nn.Conv2d(3, widths[0], 7, 2, 3, bias=False)
         self.bn1 = nn.BatchNorm2d(widths[0])
         self.maxpool = nn.MaxPool2d(3, 2, 1)
-        inputs, stages = widths[0], []
-        for number, (depth, width) in enumerate(zip(depths, widths, strict=True)):
-            stage: list[nn.Module] = []
-            for index in range(depth):
-                stage.append(kind(inputs, width, stride=2 if number and not index else 1))
-                inputs = width * kind.expansion
-            stages.append(stage)
-        self.add_stages(stages, [w * kind.expansion for w in widths], at, insert)
-        self.fc = nn.Linear(inputs, classes)
+        outputs = self.add_stages(kind, widths[0], depths, widths, at, insert)
+        self.fc = nn.Linear(outputs, classes)
         for module in (m for m in self.modules() if isinstance(m, nn.Conv2d)):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from torch import Tensor, nn
 
@@ -10,6 +11,14 @@ from saccade.errors import SaccadeError
 
 Insert = Callable[[int], nn.Module]
 """Makes a module for so many channels."""
+
+
+class Residual(Protocol):
+    """Makes a residual block of so many input channels, width and stride."""
+
+    expansion: int
+
+    def __call__(self, inputs: int, width: int, stride: int, /) -> nn.Module: ...
 
 
 class Stage(nn.Module):
@@ -43,23 +52,31 @@ class Stages(nn.Module):
     """
 
     def add_stages(
-        self, stages: Sequence[Sequence[nn.Module]], widths: Sequence[int], at: Sequence[str], insert: Insert | None
-    ) -> None:
-        """Take the stages, and insert."""
-        self.inserted_at: tuple[str, ...] = tuple(dict.fromkeys(at)) if insert else ()
-        for number, blocks in enumerate(stages, 1):
+        self,
+        block: Residual,
+        inputs: int,
+        depths: Sequence[int],
+        widths: Sequence[int],
+        at: Sequence[str],
+        insert: Insert | None,
+    ) -> int:
+        """Make the stages, the first at stride 1 and the others at 2, and insert; the channels that come out."""
+        places = {}
+        for number, (depth, width) in enumerate(zip(depths, widths, strict=True), 1):
+            blocks = []
+            for index in range(depth):
+                blocks.append(block(inputs, width, 2 if number > 1 and index == 0 else 1))
+                inputs = width * block.expansion
+                places[f"layer{number}.{index}"] = inputs
             self.add_module(f"layer{number}", Stage(blocks))
-        places = {
-            f"layer{number}.{index}": width
-            for number, (blocks, width) in enumerate(zip(stages, widths, strict=True), 1)
-            for index in range(len(blocks))
-        }
+        self.stage_count = len(depths)
+        self.inserted_at: tuple[str, ...] = tuple(dict.fromkeys(at)) if insert else ()
         for place in self.inserted_at:
             if place not in places:
                 raise SaccadeError(f"no residual block {place!r} to insert after; there are {', '.join(places)}")
             assert insert is not None
             self.get_submodule(place.partition(".")[0]).add_module(_after(place), insert(places[place]))
-        self.stage_count = len(stages)
+        return inputs
 
     def run_stages(self, x: Tensor) -> Tensor:
         """Through all stages and what is inserted."""
