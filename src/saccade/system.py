@@ -196,7 +196,8 @@ class System(Generic[C, F]):
         raise self.not_offered("evaluation")
 
     def predict(self, ctx: Context[C, F], model: nn.Module | None, inputs: Any) -> Sequence[Artifact]:
-        """Use on a user's files; writes into ``ctx.folder``."""
+        """Use on a user's files; writes into ``ctx.folder``. Gradients are off, as in ``evaluate``: a method that
+        needs them turns them on (``torch.enable_grad``)."""
         raise self.not_offered("prediction on files")
 
     def pictures(self, ctx: Context[C, F], models: Mapping[str, nn.Module], data: Data) -> Sequence[Artifact]:

@@ -13,7 +13,7 @@ from saccade import catalogue
 from saccade.about import About
 from saccade.engine.execute import execute
 from saccade.engine.fit import Place
-from saccade.engine.optimisers import build_optimiser, set_rate
+from saccade.engine.optimisers import build_optimiser, load_state_by_name, set_rate, state_by_name
 from saccade.engine.weights import identify, load_model
 from saccade.errors import Diverged, SaccadeError
 from saccade.progress import Progress
@@ -241,6 +241,32 @@ def test_groups_have_their_own_rates_and_decays():
     set_rate(optimiser, 0.2)
     found = {(len(g["params"]), g["lr"], g["weight_decay"]) for g in optimiser.param_groups}
     assert found == {(1, 0.1, 0.01), (1, 0.1, 0.0), (1, 0.2, 0.01), (1, 0.2, 0.0)}
+
+
+def test_an_optimiser_gets_its_memory_back_by_name_and_new_parameters_start_fresh():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 2))
+    first = build_optimiser(Optimiser("adam"), model)
+    model(torch.ones(1, 2)).sum().backward()
+    first.step()
+    memory = state_by_name(first, model)
+    model.insert(0, nn.Linear(2, 2))  # what was "0" is now "1"
+    memory = {name.replace("0.", "1."): value for name, value in memory.items()}
+    second = build_optimiser(Optimiser("adam"), model)
+    load_state_by_name(second, model, memory)
+    assert torch.equal(second.state[model[1].weight]["exp_avg"], first.state[model[1].weight]["exp_avg"])
+    assert model[0].weight not in second.state
+
+
+@pytest.mark.parametrize("step", [1, 8, 9, 10, 11, 12, 14, 26, 29])
+def test_a_model_that_grew_and_froze_goes_on_wherever_it_was_stopped(step, tmp_path):
+    system = catalogue.load("fake-growing")
+    config = system.configure("tiny")  # three phases of two epochs of five steps
+    whole, parted = (start("fake-growing", config, tmp_path) for _ in range(2))
+    execute(whole, Progress())
+    stop_and_go_on(parted, step)
+    assert (parted.folder / "last.safetensors").read_bytes() == (whole.folder / "last.safetensors").read_bytes()
+    assert parted.metrics() == whole.metrics()
 
 
 def test_nothing_to_train_is_refused():

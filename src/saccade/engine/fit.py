@@ -24,7 +24,7 @@ from saccade.context import Context
 from saccade.data.loader import Data, Plan
 from saccade.engine import checkpoint
 from saccade.engine.evaluate import run_evaluation
-from saccade.engine.optimisers import build_optimiser, set_rate
+from saccade.engine.optimisers import build_optimiser, load_state_by_name, set_rate, state_by_name
 from saccade.engine.record import Recorder
 from saccade.engine.signals import Stop
 from saccade.engine.weights import Identity, insert, insert_what_fits
@@ -76,6 +76,7 @@ class Fit:
         self.rebuilt: Mapping[str, Tensor] | None = None
         self.carried: dict[str, Any] = {}
         self.optimisers: dict[str, Any] = {}
+        self.plain_optimisers: dict[str, torch.optim.Optimizer] = {}
         self.model: nn.Module
         self.saved = time.monotonic()
         self.ctx: Context[Any, Any] = Context(
@@ -137,6 +138,8 @@ class Fit:
         self.ctx.facts = identity.facts
         self.model = self.system.build(self.order.config, self.ctx.facts)
         insert(self.model, found.weights, found.folder)
+        for name, parameter in self.model.named_parameters():
+            parameter.requires_grad_(name not in found.state["frozen"])
         self.place = Place(**found.state["place"])
         self.rebuilt = found.state["rebuilt"]
         self.carried = found.state["optimisers"]
@@ -282,13 +285,13 @@ class Fit:
             name: build_optimiser(spec, self.system.parameters(self.model, name, alone=len(specs) == 1))
             for name, spec in specs.items()
         }
+        self.plain_optimisers = made
         setup = self.fabric.setup(self.model, *made.values())
         self.wrapped: nn.Module = setup[0] if made else setup
         self.optimisers = dict(zip(made, setup[1:] if made else (), strict=True))
         if resumed or phase.carry:
             for name, optimiser in made.items():
-                if name in self.carried:
-                    optimiser.load_state_dict(self.carried[name])
+                load_state_by_name(optimiser, self.model, self.carried.get(name, {}))
         self.ctx.optimisers, self.ctx.backward = self.optimisers, self.fabric.backward
 
     def _rebuild(self, base: Data) -> bool:
@@ -344,12 +347,13 @@ class Fit:
             "place": dataclasses.asdict(self.place),
             "optimisers": self._optimiser_states(),
             "rebuilt": dict(self.rebuilt) if self.rebuilt is not None else None,
+            "frozen": [name for name, p in self.model.named_parameters() if not p.requires_grad],
         }
         checkpoint.save(self.run.folder, self.model.state_dict(), self._metadata(), state)
         self.saved = time.monotonic()
 
     def _optimiser_states(self) -> dict[str, Any]:
-        return {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()}
+        return {name: state_by_name(optimiser, self.model) for name, optimiser in self.plain_optimisers.items()}
 
     def _metadata(self) -> dict[str, str]:
         order = self.order

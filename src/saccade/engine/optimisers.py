@@ -40,5 +40,24 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate * group["rate"]
 
 
+def state_by_name(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Any]:
+    """What an optimiser remembers of each parameter, under the parameter's name in the model."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    return {names[id(parameter)]: dict(memory) for parameter, memory in optimiser.state.items()}
+
+
+def load_state_by_name(optimiser: torch.optim.Optimizer, model: nn.Module, memories: dict[str, Any]) -> None:
+    """Give an optimiser back what it remembered; parameters that are new since then start fresh."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    state = {}
+    for index, parameter in enumerate(p for group in optimiser.param_groups for p in group["params"]):
+        if names[id(parameter)] in memories:
+            state[index] = memories[names[id(parameter)]]
+        elif isinstance(optimiser, torch.optim.SGD) and optimiser.defaults["momentum"]:
+            # The same first step as without a buffer; fused SGD wants one for every parameter or for none.
+            state[index] = {"momentum_buffer": torch.zeros_like(parameter)}
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
 def _match(multipliers: dict[str, float], name: str) -> float:
     return next((value for pattern, value in multipliers.items() if fnmatchcase(name, pattern)), 1.0)

@@ -23,7 +23,7 @@ ABOUT = About("fake-growing", "Heads", ("N. Body",), "Nowhere 2020", ("recogniti
 @dataclass(frozen=True)
 class Config:
     tasks: int = 3
-    task: Training = Training(epochs=2, batch=8, optimiser=Optimiser(lr=0.1))
+    task: Training = Training(epochs=2, batch=8, carry=True, optimiser=Optimiser(lr=0.1))
     seed: int = 0
 
 
@@ -72,6 +72,7 @@ class Growing(System):
     def start(self, ctx, model):
         ctx.facts = replace(ctx.facts, heads=ctx.facts.heads + 1)
         model.heads.append(nn.Linear(5, 1, device=ctx.device))
+        model.trunk.requires_grad_(ctx.facts.heads < ctx.facts.tasks)  # the last task learns its head alone
         return model
 
     def losses(self, ctx, model, batch):

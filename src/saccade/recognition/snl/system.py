@@ -260,8 +260,8 @@ class _Look:
         """The picture with its points, then one panel for each block and point."""
         drawn = [Panel(self.seen, title, self.points)]
         for place, maps in self.maps.items():
-            for heat, point in zip(maps, self.points, strict=True):
-                drawn.append(Panel(overlay(self.seen, heat), over or place, [point]))
+            for number, (heat, point) in enumerate(zip(maps, self.points, strict=True), 1):
+                drawn.append(Panel(overlay(self.seen, heat), over or f"{place}, point {number}", [point]))
         return drawn
 
 
