@@ -39,11 +39,12 @@ def _ledger(name: str) -> str:
         "| verdict | claim | expected | measured | made with |",
         "|---|---|---|---|---|",
     ]
-    for entry in known(name):
+    for entry in known(name, root=None):
         claim, found = entry.claim, entry.judgement
-        made = entry.environment or {}
         how = (
-            f"`{entry.command}`, {made.get('date', '')[:10]} {AGES[entry.age]}" if found else f"`saccade claims {name}`"
+            f"`{entry.command}`, {entry.environment.date[:10]} {AGES[entry.age]}"
+            if found
+            else f"`saccade claims {name}`"
         )
         expected = f"{claim.sense} {claim.threshold:g} {claim.unit}" + (
             f" (paper: {claim.paper})" if claim.paper else ""

@@ -80,7 +80,7 @@ def test_a_system_without_a_model_is_used_by_name(tmp_path):
 
 
 def test_evaluate_gives_what_the_run_got(run):
-    assert saccade.evaluate(run.weights) == pytest.approx(run.result["metrics"])
+    assert saccade.evaluate(run.weights) == pytest.approx(run.metrics_found)
     assert saccade.evaluate(saccade.load(run.weights), split="val") != saccade.evaluate(run.weights)
 
 

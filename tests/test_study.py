@@ -74,7 +74,7 @@ def test_several_processes_give_the_runs_of_one(tmp_path, children_know_the_fake
 
 def test_a_child_that_fails_is_told_in_one_sentence(tmp_path, children_know_the_fakes):
     bad = dataclasses.replace(orders()[0], init="nowhere.safetensors")
-    with pytest.raises(SaccadeError, match=r"failed: saccade: nowhere\.safetensors does not exist"):
+    with pytest.raises(SaccadeError, match=r"failed: nowhere\.safetensors does not exist"):
         obtain([bad, orders()[1]], Plan(tmp_path, jobs=2), Progress())
 
 
@@ -145,7 +145,7 @@ def test_claims_are_measured_stored_and_known(tmp_path, with_claims):
     entries = measure("fake-byhand", CLAIMS, Plan(tmp_path, jobs=1), Progress(), "the command")
     assert [e.claim.id for e in entries] == ["sign-above-still", "cost", "exact"]
     assert len(entries[0].judgement.values) == 3
-    assert entries[0].environment["seeds"] == [0, 1, 2]
+    assert entries[0].environment.seeds == (0, 1, 2)
     store(entries, tmp_path / "fake-byhand")
     found = known("fake-byhand", tmp_path)
     assert [e.judgement for e in found] == [e.judgement for e in entries]

@@ -59,7 +59,7 @@ def test_a_phase_that_makes_no_sense_is_refused(fields, said):
 def test_an_optimiser_that_makes_no_sense_is_refused():
     with pytest.raises(SaccadeError, match="every=0"):
         Optimiser(every=0)
-    with pytest.raises(SaccadeError, match="learning rate is at least 0, got nan"):
+    with pytest.raises(SaccadeError, match="lr is at least 0, got nan"):
         Optimiser(lr=float("nan"))
 
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
+import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from saccade import catalogue
 from saccade.config import from_json, override, to_json
 from saccade.engine import weights as weight_files
+from saccade.engine.devices import make_fabric
 from saccade.engine.evaluate import run_evaluation
 from saccade.engine.execute import working
 from saccade.engine.weights import Identity
 from saccade.errors import SaccadeError, did_you_mean
-from saccade.files import load_tensors, make_folder
+from saccade.files import make_folder
 from saccade.inputs import Artifact
 from saccade.progress import Progress
-from saccade.run import Runtime
+from saccade.run import Machine
+from saccade.system import SPLITS, System
 
 _IDENTITY = "saccade_identity"
 
@@ -30,21 +35,26 @@ def create(
 ) -> nn.Module:
     """A system's model as published: ``create("snl", variant="nl", classes=10)``.
 
-    ``facts`` are what the data would decide. With ``weights`` (a file of Saccade's or of the authors) they come from
-    the file.
+    ``facts`` are what the data would decide. With ``weights`` (a file of Saccade's or of the authors) everything comes
+    from the file; what is given besides must agree with it.
     """
     system = catalogue.load(name)
-    if weights is not None and variant is None and not facts:
-        return _named(*weight_files.load_model_of(system, Path(weights)))
-    config = system.configure(preset, variant)
-    identity = Identity(
-        name, preset, variant or "", config, from_json(system.facts_type, to_json(facts), f"{name}'s facts")
-    )
-    model = system.build(config, identity.facts)
     if weights is not None:
-        tensors, _ = load_tensors(Path(weights))
-        weight_files.insert(model, tensors, Path(weights))
-    return _named(model, identity)
+        model, identity = weight_files.load_model_of(system, Path(weights))
+        _refuse_disagreement(identity, variant, facts, Path(weights))
+        return _named(model, identity)
+    config = system.configure(preset, variant)
+    given: Any = from_json(system.facts_type, to_json(facts), f"{name}'s facts")
+    return _named(system.build(config, given), Identity(name, preset, variant or "", config, given))
+
+
+def _refuse_disagreement(identity: Identity, variant: str | None, facts: Mapping[str, Any], path: Path) -> None:
+    held = to_json(identity.facts)
+    for fact, value in to_json(facts).items():
+        if fact not in held or held[fact] != value:
+            raise SaccadeError(f"{path} was trained with {fact}={held.get(fact)!r}, not {value!r}")
+    if variant is not None and variant != identity.variant:
+        raise SaccadeError(f"{path} holds the variant {identity.variant!r}, not {variant!r}")
 
 
 def load(weights: str | Path) -> nn.Module:
@@ -87,39 +97,55 @@ def features(model: nn.Module, at: str | Sequence[str], *inputs: Tensor) -> dict
     finally:
         for hook in hooks:
             hook.remove()
+    for name in wanted:
+        if name not in seen:
+            raise SaccadeError(f"the module {name!r} is not called as a whole in a forward pass; name one inside it")
     return {name: seen[name] for name in wanted}
 
 
 def evaluate(
-    model: nn.Module | str | Path,  # or the name of a system that has no model
+    model: nn.Module | str | Path,
     *,
     split: str = "test",
     changes: Mapping[str, Any] | None = None,
-    runtime: Runtime | None = None,
+    machine: Machine | None = None,
     progress: Progress | None = None,
 ) -> dict[str, float]:
-    """Metrics by the paper's protocol, of a model made here, of a weights file, or of a system without a model.
+    """Metrics by the paper's protocol, of a model made here, a weights file, or (by name) a system without a model.
 
     ``changes={"data.source": "cifar10:PATH"}`` looks at other data.
     """
     network, identity = _resolve(model)
-    system = catalogue.load(identity.system)
     config = override(identity.config, changes or {})
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        working(
-            system, config, Path(scratch), runtime or Runtime(threads=0), progress or Progress(), identity.facts
-        ) as ctx,
-    ):
-        data = system.prepare(ctx, system.data(ctx, split))
-        return run_evaluation(system, ctx, network.to(ctx.device) if network is not None else None, data)
+    return run_judgement(catalogue.load(identity.system), identity, network, config, split, machine, progress)
+
+
+def run_judgement(
+    system: System[Any, Any],
+    identity: Identity,
+    model: nn.Module | None,
+    config: Any,
+    split: str,
+    machine: Machine | None = None,
+    progress: Progress | None = None,
+) -> dict[str, float]:
+    """Evaluation with everything at hand. The model is left as it was."""
+    if split not in SPLITS:
+        raise SaccadeError(f"no split {split!r}{did_you_mean(split, SPLITS)}")
+    used, shown = machine or Machine(), progress or Progress()
+    with tempfile.TemporaryDirectory() as scratch, _as_it_was(model):
+        fabric = make_fabric(used)
+        with working(system, config, Path(scratch), used, shown, identity.facts, fabric) as ctx:
+            data = system.prepare(ctx, system.data(ctx, split))
+            placed = model.to(ctx.device, ctx.float_type) if model is not None else None
+            return run_evaluation(system, ctx, placed, data, fabric)
 
 
 def predict(
     model: nn.Module | str | Path,
     folder: str | Path,
     *,
-    runtime: Runtime | None = None,
+    machine: Machine | None = None,
     progress: Progress | None = None,
     **inputs: Any,
 ) -> list[Artifact]:
@@ -129,28 +155,55 @@ def predict(
     if system.inputs_type is None:
         raise system.not_offered("prediction on files")
     given: Any = from_json(system.inputs_type, to_json(inputs), f"{identity.system}'s inputs")
-    return run_prediction(system, identity, network, given, Path(folder), runtime, progress)
+    return run_prediction(system, identity, network, given, Path(folder), machine, progress)
 
 
 def run_prediction(
-    system: Any,
+    system: System[Any, Any],
     identity: Identity,
     model: nn.Module | None,
     inputs: Any,
     folder: Path,
-    runtime: Runtime | None = None,
+    machine: Machine | None = None,
     progress: Progress | None = None,
 ) -> list[Artifact]:
-    """Prediction with everything at hand."""
-    import torch
-
+    """Prediction with everything at hand. Files appear in the folder when all of them are made, or not at all."""
     make_folder(folder)
-    used = runtime or Runtime(threads=0)
-    with working(system, identity.config, folder, used, progress or Progress(), identity.facts) as ctx:
-        if model is not None:
-            model.to(ctx.device).eval()
-        with torch.no_grad():
-            return list(system.predict(ctx, model, inputs))
+    used, shown = machine or Machine(), progress or Progress()
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as scratch, _as_it_was(model):
+        fabric = make_fabric(used)
+        with working(system, identity.config, Path(scratch), used, shown, identity.facts, fabric) as ctx:
+            if model is not None:
+                model.to(ctx.device, ctx.float_type).eval()
+            with torch.no_grad(), fabric.autocast():
+                made = list(system.predict(ctx, model, inputs))
+        for path in sorted(Path(scratch).iterdir()):
+            _move(path, folder / path.name)
+    return [replace(artifact, path=folder / artifact.path.relative_to(scratch)) for artifact in made]
+
+
+def _move(source: Path, target: Path) -> None:
+    try:
+        if target.is_dir() and source.is_dir():
+            shutil.rmtree(target)
+        source.replace(target)
+    except OSError as error:
+        raise SaccadeError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _as_it_was(model: nn.Module | None) -> Iterator[None]:
+    """Give a model back where and as it was."""
+    if model is None:
+        yield
+        return
+    training = model.training
+    first = next(model.parameters(), torch.zeros(()))
+    device, kind = first.device, first.dtype
+    try:
+        yield
+    finally:
+        model.train(training).to(device, kind if kind.is_floating_point else None)
 
 
 def _resolve(model: nn.Module | str | Path) -> tuple[nn.Module | None, Identity]:
@@ -163,5 +216,5 @@ def _resolve(model: nn.Module | str | Path) -> tuple[nn.Module | None, Identity]
 
 
 def _named(model: nn.Module, identity: Identity) -> nn.Module:
-    object.__setattr__(model, _IDENTITY, dataclasses.replace(identity))
+    object.__setattr__(model, _IDENTITY, replace(identity))
     return model

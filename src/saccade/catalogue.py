@@ -37,12 +37,16 @@ def names() -> list[str]:
 
 def about(name: str) -> About:
     """A system's page, without importing anything heavy."""
-    page: About = importlib.import_module(_module(name)).ABOUT
+    try:
+        page: About = importlib.import_module(_module(name)).ABOUT
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise SaccadeError(f"the system {name!r} (module {_module(name)}) cannot be opened: {error}") from error
     return page
 
 
 def load(name: str) -> System[Any, Any]:
     """The system itself."""
+    about(name)
     module = importlib.import_module(_module(name))
     if not hasattr(module, "SYSTEM"):
         module = importlib.import_module(f"{_module(name)}.system")
@@ -72,7 +76,7 @@ def code(name: str) -> list[Path]:
     """The system's own Python files."""
     spec = importlib.util.find_spec(_module(name))
     origin = Path(spec.origin) if spec and spec.origin else folder(name)
-    return sorted(origin.parent.glob("*.py")) if origin.name == "__init__.py" else [origin]
+    return sorted(origin.parent.rglob("*.py")) if origin.name == "__init__.py" else [origin]
 
 
 def readme(name: str) -> str:
@@ -91,6 +95,6 @@ def snippet(name: str) -> str:
 
 def _module(name: str) -> str:
     known = modules()
-    if name not in known:
-        raise SaccadeError(f"no system {name!r}{did_you_mean(name, known)}")
+    if not isinstance(name, str) or name not in known:
+        raise SaccadeError(f"no system {name!r}{did_you_mean(str(name), known)}")
     return known[name]

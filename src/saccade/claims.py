@@ -8,6 +8,7 @@ values is judged by a rule fixed beforehand: the 90 % interval of their mean aga
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -21,6 +22,7 @@ Kind = Literal["exact", "cost", "empirical"]
 Verdict = Literal["holds", "does not hold", "not resolved at this scale", "cannot be judged here"]
 KINDS: tuple[Kind, ...] = ("exact", "cost", "empirical")
 CONFIDENCE = 0.90
+_SENSES = {"at most": operator.le, "at least": operator.ge, "below": operator.lt, "above": operator.gt}
 
 
 class CannotJudge(SaccadeError):
@@ -60,7 +62,8 @@ class Claim:
     kind: Kind
     measure: Callable[[Evidence], float | Sequence[float]]
     threshold: float
-    sense: Literal["at most", "at least"] = "at most"
+    sense: Literal["at most", "at least", "below", "above"] = "at most"
+    """``below`` and ``above`` are strict: a tie does not hold."""
     unit: str = ""
     paper: str = ""
     """The paper's own figure."""
@@ -89,20 +92,20 @@ def judge(claim: Claim, evidence: Evidence) -> Judgement:
     values = tuple(map(float, found)) if isinstance(found, Sequence) else (float(found),)
     if not values:
         return Judgement("cannot be judged here", reason="nothing was measured")
-    mean = math.fsum(values) / len(values)
-    low, high = interval(values) if isinstance(found, Sequence) else (mean, mean)
+    mean = sum(values) / len(values)
+    # One training decides nothing, however its result is returned.
+    spread = isinstance(found, Sequence) or claim.kind == "empirical"
+    low, high = interval(values) if spread else (mean, mean)
     return Judgement(_verdict(claim, low, high), mean, low, high, values)
 
 
 def _verdict(claim: Claim, low: float, high: float) -> Verdict:
     # A value that is not a number compares false with everything, so it can never hold.
-    if claim.sense == "at most":
-        holds, fails = high <= claim.threshold, not low <= claim.threshold
-    else:
-        holds, fails = low >= claim.threshold, not high >= claim.threshold
-    if holds:
+    beyond = _SENSES[claim.sense]
+    safe, hopeful = (high, low) if claim.sense in ("at most", "below") else (low, high)
+    if beyond(safe, claim.threshold):
         return "holds"
-    return "does not hold" if fails else "not resolved at this scale"
+    return "not resolved at this scale" if beyond(hopeful, claim.threshold) else "does not hold"
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
@@ -112,8 +115,8 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     count = len(values)
     if count < 2:
         return -math.inf, math.inf
-    mean = math.fsum(values) / count
-    spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (count - 1))
+    mean = sum(values) / count
+    spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (count - 1))
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * spread / math.sqrt(count)
     return mean - reach, mean + reach
 
@@ -132,11 +135,11 @@ def above(
     unit: str = "",
     paper: str = "",
 ) -> Claim:
-    """An empirical claim that one variant beats another: paired seeds, the difference at least ``margin``."""
+    """An empirical claim that one variant beats another: paired seeds, the difference above ``margin``."""
     pairs = [(Needs(better, s, preset), Needs(worse, s, preset)) for s in range(seeds)]
 
     def measure(evidence: Evidence) -> Sequence[float]:
         return [evidence.metrics(b)[metric] - evidence.metrics(w)[metric] for b, w in pairs]
 
     needs = tuple(need for pair in pairs for need in pair)
-    return Claim(id, statement, source, "empirical", measure, margin, "at least", unit, paper, needs)
+    return Claim(id, statement, source, "empirical", measure, margin, "above", unit, paper, needs)

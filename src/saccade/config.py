@@ -103,9 +103,13 @@ def _read_tuple(args: tuple[Any, ...], value: Any, at: str) -> Any:
 
 def _read_plain(kind: Any, value: Any, at: str) -> Any:
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        if isinstance(value, float) and math.isnan(value):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.nan
+        if math.isnan(number):
             raise _wrong(at, "a number", value)
-        return float(value)
+        return number
     if kind is int and isinstance(value, bool):
         raise _wrong(at, "a whole number", value)
     if kind is Path and isinstance(value, str):
@@ -129,7 +133,10 @@ def _expect(kind: Any, value: Any, at: str, what: str) -> Any:
 
 
 def _wrong(at: str, expected: str, got: Any) -> SaccadeError:
-    shown = repr(got)
+    try:
+        shown = repr(got)
+    except (ValueError, RecursionError):  # a number too long to print, a list too deep
+        shown = f"a {type(got).__name__}"
     return SaccadeError(f"{at} expects {expected}, got {shown if len(shown) <= 60 else shown[:57] + '...'}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -18,6 +18,7 @@ from saccade.progress import Progress
 
 C = TypeVar("C")
 F = TypeVar("F")
+G = TypeVar("G", Tensor, list[Any])
 
 
 def _backward(loss: Tensor) -> None:
@@ -34,6 +35,8 @@ class Context(Generic[C, F]):
     facts: F = None  # type: ignore[assignment]  # known once the data has been seen
     """What the data decided. A phase that changes the model's shape replaces them in :meth:`System.start`."""
     device: torch.device = torch.device("cpu")
+    float_type: torch.dtype | None = None
+    """What the floats of a batch are turned into; None leaves them."""
     generator: torch.Generator = field(default_factory=torch.Generator)
     """On the device; seeded anew for every step, evaluation, rebuild and prediction."""
     progress: Progress = field(default_factory=Progress)
@@ -50,6 +53,8 @@ class Context(Generic[C, F]):
     """For updates made by hand; their rates follow the schedule."""
     backward: Callable[[Tensor], None] = _backward
     """Back-propagate a loss, for updates made by hand."""
+    rebuilt: Mapping[str, Tensor] | None = None
+    """What :meth:`System.rebuild` returned last, in this phase."""
     scalars: dict[str, float] = field(default_factory=dict)
 
     rank: int = 0
@@ -70,18 +75,23 @@ class Context(Generic[C, F]):
                 raise Cancelled("cancelled")
             yield self.to_device(batch)
 
-    def gather(self, values: Tensor) -> Tensor:
-        """What all processes computed from :meth:`batches`, joined along the first dimension in the data's order."""
+    def gather(self, values: G) -> G:
+        """What all processes computed from :meth:`batches`, in the data's order: tensors joined along the first
+        dimension, or lists one after another."""
         if self.world == 1:
             return values
         parts: list[Any] = [None] * self.world
-        torch.distributed.all_gather_object(parts, values.cpu())
-        return torch.cat(parts).to(values.device)
+        if isinstance(values, Tensor):
+            torch.distributed.all_gather_object(parts, values.cpu())
+            return torch.cat(parts).to(values.device)
+        torch.distributed.all_gather_object(parts, values)
+        return [item for part in parts for item in part]
 
     def to_device(self, batch: Any) -> Any:
         """A batch (tensors in dicts, lists, tuples) on the device."""
         if isinstance(batch, Tensor):
-            return batch.to(self.device, non_blocking=True)
+            kind = self.float_type if batch.is_floating_point() else None
+            return batch.to(self.device, kind or batch.dtype, non_blocking=True)
         if isinstance(batch, dict):
             return type(batch)((k, self.to_device(v)) for k, v in batch.items())
         if isinstance(batch, tuple) and hasattr(batch, "_fields"):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,41 @@ def write_text(path: Path, content: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """JSON that a person can read."""
-    write_text(path, json.dumps(value, indent=1) + "\n")
+    write_text(path, json.dumps(finite(value), indent=1) + "\n")
+
+
+def finite(value: Any) -> Any:
+    """JSON has no infinity and no NaN: both become null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(k): finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
+    return value
+
+
+@contextmanager
+def lock(path: Path, waiting: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold a file that one process at a time can hold; whoever has to wait says ``waiting`` once."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        yield
+        return
+    try:
+        file = path.open("w")
+    except OSError as error:
+        raise SaccadeError(f"cannot write {path}: {error.strerror or error}") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(waiting)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError:  # a file system without locks
+            pass
+        yield
 
 
 def read_json(path: Path) -> Any:
@@ -58,7 +93,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SaccadeError(f"{path} does not exist") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SaccadeError(f"{path} is not readable JSON: {error}") from error
 
 
@@ -103,10 +138,12 @@ def read_metadata(path: Path) -> dict[str, str]:
             header = json.loads(file.read(size))
     except FileNotFoundError:
         raise SaccadeError(f"{path} does not exist") from None
-    except (OSError, ValueError, struct.error) as error:
+    except (OSError, ValueError, RecursionError, struct.error) as error:
         raise SaccadeError(f"{path} is not a safetensors file: {error}") from error
     metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
-    return dict(metadata) if isinstance(metadata, dict) else {}
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise SaccadeError(f"{path} is not a safetensors file: its metadata is not text by name")
+    return dict(metadata)
 
 
 def load_archive(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ gallery read that one declaration::
 
 from __future__ import annotations
 
+import types
 import typing
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -90,7 +91,7 @@ def kinds(inputs: type) -> dict[str, Kind]:
     found = {}
     hints = typing.get_type_hints(inputs, include_extras=True)
     for field in fields(inputs):
-        hint = hints[field.name]
+        hint = _unwrapped(hints[field.name])
         named = [a for a in getattr(hint, "__metadata__", ()) if isinstance(a, Kind)]
         if named:
             found[field.name] = named[0]
@@ -105,6 +106,14 @@ def kinds(inputs: type) -> dict[str, Kind]:
                 f"{inputs.__qualname__}.{field.name} is a {hint}, not one of the kinds of saccade.inputs"
             )
     return found
+
+
+def _unwrapped(hint: Any) -> Any:
+    """What an optional field holds when it is given."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        given = [arg for arg in typing.get_args(hint) if arg is not type(None)]
+        return given[0] if len(given) == 1 else hint
+    return hint
 
 
 @dataclass(frozen=True)

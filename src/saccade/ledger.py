@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from saccade import catalogue
-from saccade.claims import Claim, Judgement, judge
-from saccade.config import from_json
+from saccade.claims import Claim, Judgement, Verdict, judge
+from saccade.config import from_json, to_json
 from saccade.errors import SaccadeError
-from saccade.files import read_json, write_json
+from saccade.files import lock, make_folder, read_json, write_json
 from saccade.progress import Progress
-from saccade.run import ROOT
+from saccade.run import ROOT, Run
 from saccade.study import Plan, Shelf, obtain, order_for
-from saccade.versions import environment, fingerprint, shared_fingerprint
+from saccade.versions import Environment, environment, fingerprint, shared_fingerprint
 
 Age = Literal["current", "older shared code", "stale"]
 AGES: dict[Age, str] = {
@@ -36,7 +36,7 @@ class Entry:
     claim: Claim
     judgement: Judgement | None = None
     age: Age = "current"
-    environment: dict[str, Any] | None = None
+    environment: Environment = field(default_factory=Environment)
     command: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -50,9 +50,9 @@ class Entry:
             "expected": f"{claim.sense} {claim.threshold:g} {claim.unit}".strip(),
             "paper": claim.paper,
             "age": self.age if self.judgement else None,
-            "judgement": _finite(asdict(self.judgement)) if self.judgement else None,
+            "judgement": _written(asdict(self.judgement)) if self.judgement else None,
             "command": self.command,
-            "environment": self.environment,
+            "environment": to_json(self.environment) if self.judgement else None,
         }
 
 
@@ -60,71 +60,118 @@ def measure(name: str, claims: Sequence[Claim], plan: Plan, progress: Progress, 
     """Judge claims of one system. What they need is trained first, together; costs are measured last, alone."""
     needs = list(dict.fromkeys(need for claim in claims for need in claim.needs))
     runs = obtain([order_for(name, need, plan.runtime) for need in needs], plan, progress) if needs else []
-    shelf = Shelf(catalogue.load(name), dict(zip(needs, runs, strict=True)))
-    made = environment(name)
-    entries = []
+    by_need = dict(zip(needs, runs, strict=True))
+    shelf = Shelf(catalogue.load(name), by_need)
+    entries = {}
     for claim in progress.track(sorted(claims, key=lambda c: c.kind == "cost"), f"{name} claims"):
-        with _one_thread():
+        with one_thread():
             judgement = judge(claim, shelf)
-        seeds = sorted({need.seed for need in claim.needs})
-        entries.append(Entry(name, claim, judgement, "current", made | {"seeds": seeds, "threads": 1}, command))
-    by_id = {entry.claim.id: entry for entry in entries}
-    return [by_id[claim.id] for claim in claims]
+        made = _made(name, claim, [by_need[need] for need in claim.needs])
+        entries[claim.id] = Entry(name, claim, judgement, _age(name, made), made, command)
+    return [entries[claim.id] for claim in claims]
+
+
+def _made(name: str, claim: Claim, runs: Sequence[Run]) -> Environment:
+    """Now and here; but what rests on runs of older shared code says so."""
+    made = Environment.read(environment(name), "the environment")
+    older = [e.shared for e in (run.environment() for run in runs) if e.shared != made.shared]
+    seeds = tuple(sorted({need.seed for need in claim.needs}))
+    return replace(made, seeds=seeds, threads=1, shared=older[0] if older else made.shared)
 
 
 def store(entries: Sequence[Entry], folder: Path) -> Path:
     """Add to the results of a folder; what is there of other claims stays."""
     path = folder / FILE
-    kept = {item["id"]: item for item in _stored(path)} | {e.claim.id: e.to_json() for e in entries}
-    write_json(path, list(kept.values()))
+    make_folder(folder)
+    with lock(folder / ".lock", f"{path} is being written by another process; waiting for it", lambda text: None):
+        kept = {item["id"]: item for item in _stored(path)} | {e.claim.id: e.to_json() for e in entries}
+        write_json(path, list(kept.values()))
     return path
 
 
-def known(name: str, root: Path = ROOT) -> list[Entry]:
-    """Every claim of a system with the latest result there is: the user's own, else the one that came with it."""
-    found: dict[str, dict[str, Any]] = {}
-    for folder in (catalogue.folder(name) / "results", root / name):
-        for item in _stored(folder / FILE):
-            date = (item.get("environment") or {}).get("date", "")
-            if date >= (found.get(item["id"], {}).get("environment") or {}).get("date", ""):
-                found[item["id"]] = item
+def known(name: str, root: Path | None = ROOT) -> list[Entry]:
+    """Every claim of a system with the latest result there is: the user's own (below ``root``), or the one that came
+    with the system."""
+    folders = [catalogue.folder(name) / "results", *([root / name] if root is not None else [])]
+    found: dict[str, _Item] = {}
+    for folder in folders:
+        for item in _items(folder / FILE):
+            if item.id not in found or item.environment.date >= found[item.id].environment.date:
+                found[item.id] = item
     return [_entry(name, claim, found.get(claim.id)) for claim in catalogue.load(name).claims]
 
 
-def _entry(name: str, claim: Claim, item: dict[str, Any] | None) -> Entry:
-    if item is None or not item.get("judgement"):
+def _entry(name: str, claim: Claim, item: _Item | None) -> Entry:
+    if item is None:
         return Entry(name, claim)
-    made = item.get("environment") or {}
-    age: Age = "current"
-    if made.get("code") != fingerprint(name):
-        age = "stale"
-    elif made.get("shared") != shared_fingerprint(name):
-        age = "older shared code"
-    judgement = from_json(Judgement, _infinite(item["judgement"]), f"the result of {claim.id}")
-    return Entry(name, claim, judgement, age, made, str(item.get("command", "")))
+    return Entry(name, claim, item.judgement, _age(name, item.environment), item.environment, item.command)
+
+
+def _age(name: str, made: Environment) -> Age:
+    if made.code != fingerprint(name):
+        return "stale"
+    return "current" if made.shared == shared_fingerprint(name) else "older shared code"
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A stored result."""
+
+    id: str
+    judgement: Judgement
+    environment: Environment
+    command: str
 
 
 def _stored(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     items = read_json(path)
-    if not isinstance(items, list) or not all(isinstance(i, dict) and "id" in i for i in items):
-        raise SaccadeError(f"{path} is not a list of results")
+    if not isinstance(items, list) or not all(isinstance(i, dict) and isinstance(i.get("id"), str) for i in items):
+        raise SaccadeError(f"{path} is not a list of results with ids")
     return items
 
 
-def _finite(judgement: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity: the ends of an endless interval are written as text."""
-    out: dict[str, Any] = json.loads(json.dumps(judgement), parse_constant=str)
-    return out
+def _items(path: Path) -> list[_Item]:
+    found = []
+    for item in _stored(path):
+        at = f"the result {item['id']!r} in {path}"
+        if item.get("judgement") is not None:
+            judgement = from_json(_Written, item["judgement"], at).read(at)
+            made = Environment.read(item.get("environment") or {}, at)
+            found.append(_Item(item["id"], judgement, made, str(item.get("command", ""))))
+    return found
 
 
-def _infinite(judgement: dict[str, Any]) -> dict[str, Any]:
-    return {k: float(v) if k in ("measured", "low", "high") and isinstance(v, str) else v for k, v in judgement.items()}
+@dataclass(frozen=True)
+class _Written:
+    """A judgement in JSON, which has no infinity and no NaN: those are written as text."""
+
+    verdict: Verdict
+    measured: float | str | None = None
+    low: float | str | None = None
+    high: float | str | None = None
+    values: tuple[float | str, ...] = ()
+    reason: str = ""
+
+    def read(self, at: str) -> Judgement:
+        try:
+            measured, low, high = (None if v is None else float(v) for v in (self.measured, self.low, self.high))
+            return Judgement(self.verdict, measured, low, high, tuple(map(float, self.values)), self.reason)
+        except ValueError:
+            raise SaccadeError(f"{at} holds text where a number is expected") from None
+
+
+def _written(judgement: Any) -> Any:
+    if isinstance(judgement, float) and not math.isfinite(judgement):
+        return str(judgement)
+    if isinstance(judgement, dict):
+        return {k: _written(v) for k, v in judgement.items()}
+    return [_written(v) for v in judgement] if isinstance(judgement, list | tuple) else judgement
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Measure with one thread, whatever was set before."""
     import torch
 

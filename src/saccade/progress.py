@@ -5,19 +5,22 @@ All of it goes to standard error; standard output is for results.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
 T = TypeVar("T")
+Note = str | Callable[[], str]
+"""How it goes; a function is called only when there is something to show."""
 
 EVENTS_VARIABLE = "SACCADE_PROGRESS"
 """Set to ``json`` in a child process, so that its parent draws the bars."""
@@ -30,7 +33,7 @@ class Progress:
         """Begin a piece of work and return its number."""
         return 0
 
-    def update(self, task: int, done: int, note: str = "", total: int | None = None) -> None:
+    def update(self, task: int, done: int, note: Note = "", total: int | None = None) -> None:
         """``done`` units are finished; ``note`` says how it goes, ``total`` what is now known of the length."""
 
     def finish(self, task: int) -> None:
@@ -68,13 +71,13 @@ class _Piece:
     began: float
     shown: float
     done: int = 0
-    note: str = ""
+    note: Note = ""
 
     def line(self) -> str:
         spent = time.monotonic() - self.began
         of = f"/{self.total}" if self.total else ""
         left = f", {clock(spent / self.done * (self.total - self.done))} left" if self.total and self.done else ""
-        return f"{self.label}: {self.done}{of} in {clock(spent)}{left}  {self.note}".rstrip()
+        return f"{self.label}: {self.done}{of} in {clock(spent)}{left}  {_text(self.note)}".rstrip()
 
 
 class Lines(Progress):
@@ -84,13 +87,14 @@ class Lines(Progress):
         self.stream = stream or sys.stderr
         self.seconds = seconds
         self.pieces: dict[int, _Piece] = {}
+        self.numbers = itertools.count(1)  # two threads never get the same one
 
     def start(self, label: str, total: int | None) -> int:
-        task, now = max(self.pieces, default=0) + 1, time.monotonic()
+        task, now = next(self.numbers), time.monotonic()
         self.pieces[task] = _Piece(label, total, began=now, shown=now)
         return task
 
-    def update(self, task: int, done: int, note: str = "", total: int | None = None) -> None:
+    def update(self, task: int, done: int, note: Note = "", total: int | None = None) -> None:
         piece, now = self.pieces[task], time.monotonic()
         piece.done, piece.note, piece.total = done, note, total or piece.total
         if now - piece.shown >= self.seconds:
@@ -112,18 +116,19 @@ class Events(Progress):
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
         self.shown: dict[int, float] = {}
+        self.numbers = itertools.count(1)
 
     def start(self, label: str, total: int | None) -> int:
-        task = max(self.shown, default=0) + 1
+        task = next(self.numbers)
         self.shown[task] = 0.0
         self._send(event="start", task=task, label=label, total=total)
         return task
 
-    def update(self, task: int, done: int, note: str = "", total: int | None = None) -> None:
+    def update(self, task: int, done: int, note: Note = "", total: int | None = None) -> None:
         now = time.monotonic()
         if now - self.shown[task] >= 0.1:
             self.shown[task] = now
-            self._send(event="update", task=task, done=done, note=note, total=total)
+            self._send(event="update", task=task, done=done, note=_text(note), total=total)
 
     def finish(self, task: int) -> None:
         self._send(event="finish", task=task)
@@ -167,17 +172,21 @@ class Bars(Progress):
             TextColumn("[dim]{task.fields[note]}"),
             console=Console(stderr=True),
         )
+        self.shown: dict[int, float] = {}
         self.bars.start()
 
     def start(self, label: str, total: int | None) -> int:
         return int(self.bars.add_task(label, total=total, note=""))
 
-    def update(self, task: int, done: int, note: str = "", total: int | None = None) -> None:
+    def update(self, task: int, done: int, note: Note = "", total: int | None = None) -> None:
         from rich.progress import TaskID
 
-        self.bars.update(TaskID(task), completed=done, note=note)
-        if total is not None:
-            self.bars.update(TaskID(task), total=total)
+        now = time.monotonic()
+        if now - self.shown.get(task, 0.0) >= 0.1:
+            self.shown[task] = now
+            self.bars.update(TaskID(task), completed=done, note=_text(note))
+            if total is not None:
+                self.bars.update(TaskID(task), total=total)
 
     def finish(self, task: int) -> None:
         from rich.progress import TaskID
@@ -189,6 +198,36 @@ class Bars(Progress):
 
     def close(self) -> None:
         self.bars.stop()
+
+
+def follow(lines: Iterable[str], progress: Progress) -> list[str]:
+    """Show what a child process reports as :class:`Events`, and return the lines that are none."""
+    tasks: dict[int, int] = {}
+    plain = []
+    for line in lines:
+        try:
+            _show(json.loads(line), tasks, progress)
+        except (ValueError, KeyError, TypeError):
+            if line.strip():
+                plain.append(line.strip())
+    for task in tasks.values():
+        progress.finish(task)
+    return plain
+
+
+def _show(event: Any, tasks: dict[int, int], progress: Progress) -> None:
+    if event["event"] == "start":
+        tasks[event["task"]] = progress.start(event["label"], event["total"])
+    elif event["event"] == "update":
+        progress.update(tasks[event["task"]], event["done"], event["note"], event["total"])
+    elif event["event"] == "finish":
+        progress.finish(tasks.pop(event["task"]))
+    elif event["event"] == "say":
+        progress.say(event["text"])
+
+
+def _text(note: Note) -> str:
+    return note if isinstance(note, str) else note()
 
 
 def show_progress(quiet: bool = False) -> Progress:

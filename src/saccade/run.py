@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,32 +21,53 @@ from typing import Any, Literal
 from saccade import catalogue
 from saccade.config import differences, digest, from_json, to_json
 from saccade.errors import SaccadeError
-from saccade.files import read_json, write_json, write_text
-from saccade.versions import environment, fingerprint
+from saccade.files import finite, lock, read_json, write_json, write_text
+from saccade.versions import Environment, environment, fingerprint
 
 ROOT = Path("runs")
 
 
 @dataclass(frozen=True)
-class Runtime:
-    """What the machine decides; none of it belongs to the method."""
+class Machine:
+    """Where to compute, and how exactly."""
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where tensors live; auto takes an accelerator if there is one."""
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
     """Float type; the mixed ones compute under autocast."""
+    threads: int = 0
+    """CPU threads of one process (0: one a core)."""
+    workers: int = 0
+    """Processes that read data ahead; they change no result."""
+
+    def __post_init__(self) -> None:
+        for name, most in (("threads", 1024), ("workers", 1024)):
+            if not 0 <= getattr(self, name) <= most:
+                raise SaccadeError(f"{name} is a number from 0 to {most}, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Runtime(Machine):
+    """What the machine decides of a training; none of it belongs to the method."""
+
     threads: int = 1
     """CPU threads of one process (0: one a core). Small networks run faster with one; results repeat bit for bit
     only with the same number."""
-    workers: int = 0
-    """Processes that read data ahead; they change no result."""
     save_every: float = 60.0
     """Seconds between checkpoints."""
+    devices: int = 1
+    """Processes on this machine, each with its share of every batch (one a GPU; on a CPU they talk over gloo). Batch
+    statistics and losses between the samples of a batch are per process."""
+    nodes: int = 1
+    """Machines; start the command on each of them with torchrun, as the documentation shows."""
 
     def __post_init__(self) -> None:
-        for name in ("threads", "workers", "save_every"):
-            if getattr(self, name) < 0:
-                raise SaccadeError(f"{name} is at least 0, got {getattr(self, name)}")
+        super().__post_init__()
+        if not self.save_every >= 0:
+            raise SaccadeError(f"save_every is at least 0 seconds, got {self.save_every}")
+        for name in ("devices", "nodes"):
+            if not 1 <= getattr(self, name) <= 4096:
+                raise SaccadeError(f"{name} is a number from 1 to 4096, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -61,18 +84,16 @@ class Order:
 
     @property
     def key(self) -> str:
-        """Equal for orders that give equal results: runs are shared by it."""
-        return digest({"system": self.system, "config": to_json(self.config), "init": self.init})
+        """Equal for orders that give equal results (up to rounding): runs are shared by it."""
+        settings = {"precision": self.runtime.precision, "init": self.init}
+        return digest({"system": self.system, "config": to_json(self.config), **settings})
 
     @classmethod
     def read(cls, path: Path) -> Order:
         """From a run's ``config.json``."""
-        stored = read_json(path)
-        if not isinstance(stored, dict) or "system" not in stored or "config" not in stored:
-            raise SaccadeError(f"{path} is not the config of a run: it names no system and config")
-        config: Any = from_json(catalogue.load(stored["system"]).config_type, stored["config"])
-        plain = from_json(_Stored, {k: v for k, v in stored.items() if k not in ("config", "saccade")}, str(path))
-        return cls(plain.system, plain.preset, plain.variant, config, plain.runtime, plain.init)
+        stored = from_json(_Stored, read_json(path), str(path))
+        config: Any = from_json(catalogue.load(stored.system).config_type, stored.config, f"the config in {path}")
+        return cls(stored.system, stored.preset, stored.variant, config, stored.runtime, stored.init)
 
 
 @dataclass(frozen=True)
@@ -80,8 +101,26 @@ class _Stored:
     system: str
     preset: str
     variant: str
+    config: dict[str, Any]
     runtime: Runtime = field(default_factory=Runtime)
     init: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished run came to."""
+
+    metrics: dict[str, float | None]
+    """On the test data; None for what is not a number."""
+    steps: int = 0
+    seconds: float = 0.0
+    """Of computing, over all processes that carried the run one after another."""
+    seconds_a_step: float | None = None
+    samples_a_second: float | None = None
+    """Judged on the test data."""
+    peak_memory: int | None = None
+    """Bytes."""
+    threads: int | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +130,7 @@ class Run:
     folder: Path
 
     @classmethod
-    def create(cls, order: Order, root: Path = ROOT) -> Run:
+    def create(cls, order: Order, root: Path = ROOT, command: Sequence[str] = ()) -> Run:
         """A new folder with what was asked for in it."""
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
         name = f"{stamp}-{order.variant}-s{order.config.seed}"
@@ -104,7 +143,7 @@ class Run:
                 continue
             except OSError as error:
                 raise SaccadeError(f"cannot make the run folder {folder}: {error.strerror}") from error
-        write_json(folder / "environment.json", environment(order.system) | {"command": sys.argv})
+        write_json(folder / "environment.json", environment(order.system) | {"command": list(command or sys.argv)})
         # config.json comes last: a folder without it is not a run yet.
         write_json(folder / "config.json", to_json(order))
         return cls(folder)
@@ -121,15 +160,16 @@ class Run:
         return Order.read(self.folder / "config.json")
 
     @property
-    def result(self) -> dict[str, Any] | None:
+    def result(self) -> Result | None:
         """Metrics and cost, once the run has finished."""
         path = self.folder / "result.json"
-        if not path.exists():
-            return None
-        found = read_json(path)
-        if not isinstance(found, dict) or not isinstance(found.get("metrics"), dict):
-            raise SaccadeError(f"{path} is not a run's result: it holds no metrics")
-        return found
+        return from_json(Result, read_json(path), str(path)) if path.exists() else None
+
+    @property
+    def metrics_found(self) -> dict[str, float]:
+        """The metrics of a finished run; empty before."""
+        result = self.result
+        return {} if result is None else {k: math.nan if v is None else v for k, v in result.metrics.items()}
 
     @property
     def weights(self) -> Path | None:
@@ -137,29 +177,28 @@ class Run:
         path = self.folder / "last.safetensors"
         return path if path.exists() else None
 
-    def environment(self) -> dict[str, Any]:
-        found = read_json(self.folder / "environment.json")
-        return found if isinstance(found, dict) else {}
+    def environment(self) -> Environment:
+        path = self.folder / "environment.json"
+        return Environment.read(read_json(path), str(path))
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of ``metrics.jsonl``."""
         path = self.folder / "metrics.jsonl"
-        found = []
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else [], 1):
-            try:
-                record = json.loads(line)
-            except ValueError:
-                raise SaccadeError(f"{path} is damaged: line {number} is not JSON") from None
-            if not isinstance(record, dict):
-                raise SaccadeError(f"{path} is damaged: line {number} is not an object")
-            found.append(record)
-        return found
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        except (OSError, ValueError) as error:
+            raise SaccadeError(f"{path} cannot be read: {error}") from error
+        return [_record(line, f"line {number} of {path}") for number, line in enumerate(lines, 1)]
+
+    def locked(self, say: Callable[[str], None]) -> AbstractContextManager[None]:
+        """Held while a process carries the run on; another one that wants to waits, and says so."""
+        return lock(self.folder / ".lock", f"{self.folder} is being carried on by another process; waiting for it", say)
 
     def record(self, values: Mapping[str, Any]) -> None:
         """Add a line to ``metrics.jsonl``."""
         try:
             with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(values) + "\n")
+                file.write(json.dumps(finite(values)) + "\n")
         except OSError as error:
             raise SaccadeError(f"cannot write {self.folder / 'metrics.jsonl'}: {error.strerror}") from error
 
@@ -167,8 +206,31 @@ class Run:
         """Keep only so many lines of ``metrics.jsonl``: the run goes on from there."""
         path = self.folder / "metrics.jsonl"
         if path.exists():
-            kept = path.read_text(encoding="utf-8").splitlines(keepends=True)[:records]
-            write_text(path, "".join(kept))
+            try:
+                kept = path.read_bytes().splitlines(keepends=True)[:records]
+            except OSError as error:
+                raise SaccadeError(f"{path} cannot be read: {error.strerror}") from error
+            write_text(path, b"".join(kept).decode("utf-8", errors="replace"))
+
+
+@dataclass(frozen=True)
+class _Line:
+    total: int
+    phase: str = ""
+    epoch: int = 0
+    split: str = ""
+    losses: dict[str, float] = field(default_factory=dict)
+    rates: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float | None] = field(default_factory=dict)
+
+
+def _record(line: str, at: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        raise SaccadeError(f"{at} is damaged: it is not JSON") from None
+    from_json(_Line, record, at)
+    return dict(record)
 
 
 def runs(system: str, root: Path = ROOT) -> Iterator[Run]:
@@ -183,7 +245,7 @@ def find(order: Order, root: Path = ROOT) -> Run | None:
     unfinished = None
     for run in runs(order.system, root):
         try:
-            same = run.order.key == order.key and run.environment().get("code") == own
+            same = run.order.key == order.key and run.environment().code == own
             if same and run.result is not None:
                 return run
         except SaccadeError:
@@ -193,8 +255,12 @@ def find(order: Order, root: Path = ROOT) -> Run | None:
 
 
 def same_or_refuse(run: Run, order: Order) -> None:
-    """Refuse to go on with a run under another config."""
-    changed = differences(run.order.config, order.config)
+    """Refuse to go on with a run under another config, precision or start."""
+    old = run.order
+    changed = differences(old.config, order.config) | differences(
+        {"precision": old.runtime.precision, "init": old.init},
+        {"precision": order.runtime.precision, "init": order.init},
+    )
     if changed:
         name, (was, new) = next(iter(changed.items()))
         raise SaccadeError(

@@ -7,7 +7,9 @@ Nothing about random number generators is ever saved. A step, a sample or an eva
 from __future__ import annotations
 
 import hashlib
+import random
 
+import numpy as np
 import torch
 
 
@@ -23,11 +25,13 @@ def generator(*parts: int | str, device: torch.device | str = "cpu") -> torch.Ge
 
 
 def seed_everything(device: torch.device, *parts: int | str) -> None:
-    """Seed what layers draw from without being told (dropout, initialisation), on the CPU and on ``device``.
+    """Seed what code draws from without being told (dropout, initialisation, NumPy), on the CPU and on ``device``.
 
-    This is ``torch.manual_seed`` without its visit to every kind of device, which takes longer than a small step.
+    For PyTorch this is ``manual_seed`` without its visit to every kind of device, which takes longer than a small step.
     """
     seed = derive(*parts)
+    random.seed(seed)
+    np.random.seed(seed & 0xFFFFFFFF)
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.manual_seed(seed)

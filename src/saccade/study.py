@@ -69,10 +69,7 @@ class Shelf:
     runs: dict[Needs, Run]
 
     def metrics(self, need: Needs) -> dict[str, float]:
-        result = self._run(need).result
-        if result is None:
-            raise SaccadeError(f"{self._run(need).folder} has not finished")
-        return dict(result["metrics"])
+        return self._run(need).metrics_found
 
     def model(self, need: Needs) -> nn.Module:
         from saccade.engine.weights import load_model

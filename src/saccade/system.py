@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 C = TypeVar("C")
 F = TypeVar("F")
 
+SPLITS = ("train", "val", "test")
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -69,8 +71,9 @@ class Published:
     """What a preset of published size must come to: built and run forward without memory (on the meta device)."""
 
     facts: Mapping[str, Any]
-    output: tuple[int, ...]
-    """The shape of what the model returns for :meth:`System.example`."""
+    output: Any
+    """The shape of what the model returns for :meth:`System.example`; of several tensors, shapes in the same dict or
+    list."""
     parameters: int
     variant: str | None = None
     """None: the preset as it stands."""
@@ -169,7 +172,8 @@ class System(Generic[C, F]):
         return model
 
     def rebuild(self, ctx: Context[C, F], model: nn.Module, data: Data, epoch: int) -> Mapping[str, Tensor] | None:
-        """An epoch begins: mine, cluster or roll out. What is returned is kept in checkpoints; None keeps the last."""
+        """An epoch begins: mine, cluster or roll out. What is returned is kept in checkpoints; None keeps the last,
+        which is in ``ctx.rebuilt``."""
         return None
 
     def rebuilt(self, ctx: Context[C, F], data: Data, state: Mapping[str, Tensor]) -> Data:

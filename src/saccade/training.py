@@ -44,6 +44,13 @@ class Schedule:
     floor: float = 0.0
     """cosine, polynomial: what the rate ends at, as a share of the full rate."""
 
+    def __post_init__(self) -> None:
+        for name in ("warmup", "warmup_from", "gamma", "power", "floor"):
+            if not getattr(self, name) >= 0:
+                raise SaccadeError(f"a schedule's {name} is at least 0, got {getattr(self, name)}")
+        if self.period < 1:
+            raise SaccadeError(f"a schedule's period is at least 1, got {self.period}")
+
     def factor(self, position: float, total: float) -> float:
         """What to multiply the full rate by at ``position`` of ``total`` units."""
         if position < self.warmup:
@@ -51,7 +58,7 @@ class Schedule:
         since, span = position - self.warmup, max(total - self.warmup, 1)
         share = min(since / span, 1.0)
         if self.kind == "step":
-            return float(self.gamma ** (since // max(self.period, 1)))
+            return float(self.gamma ** (since // self.period))
         if self.kind == "multistep":
             return float(self.gamma ** sum(position >= m for m in self.milestones))
         if self.kind == "exponential":
@@ -92,8 +99,13 @@ class Optimiser:
     def __post_init__(self) -> None:
         if self.every < 1:
             raise SaccadeError(f"an optimiser steps every 1 or more steps, got every={self.every}")
-        if not self.lr >= 0:
-            raise SaccadeError(f"a learning rate is at least 0, got {self.lr}")
+        for name in ("lr", "weight_decay", "clip", "momentum"):
+            if not getattr(self, name) >= 0:
+                raise SaccadeError(f"an optimiser's {name} is at least 0, got {getattr(self, name)}")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise SaccadeError(f"an optimiser's betas are from 0 to below 1, got {self.betas}")
+        if self.kind == "sgd" and self.nesterov and not self.momentum:
+            raise SaccadeError("nesterov looks ahead along the momentum: it needs one above 0")
 
 
 @dataclass(frozen=True)

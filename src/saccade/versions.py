@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -14,23 +15,51 @@ from pathlib import Path
 from typing import Any
 
 from saccade import __version__, catalogue
+from saccade.config import from_json, to_json
 
 SHARED = ("ops", "nn", "data", "metrics", "search", "reference", "engine")
-"""Folders whose code decides what a system computes, beside its own."""
+"""Folders whose code decides what a system computes, beside its own; so do these modules of the contract."""
+CONTRACT = ("system", "training", "context", "claims", "config", "seeding")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a run or a stored result was made with."""
+
+    date: str = ""
+    saccade: str = ""
+    commit: str | None = None
+    code: str = ""
+    """The version of the system's own code."""
+    shared: str = ""
+    """The version of what it stands on."""
+    python: str = ""
+    packages: dict[str, str | None] = field(default_factory=dict)
+    machine: str = ""
+    command: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    threads: int | None = None
+
+    @classmethod
+    def read(cls, value: Any, at: str) -> Environment:
+        """From JSON; what another version wrote besides is left out."""
+        known = {f.name for f in fields(cls)}
+        return from_json(cls, {k: v for k, v in value.items() if k in known} if isinstance(value, dict) else value, at)
 
 
 def environment(system: str) -> dict[str, Any]:
     """Versions, commit and machine, for a run's folder or a stored result."""
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "saccade": __version__,
-        "commit": commit(),
-        "code": fingerprint(system),
-        "shared": shared_fingerprint(system),
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in ("torch", "lightning-fabric", "numpy", "scipy")},
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-    }
+    made = Environment(
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        saccade=__version__,
+        commit=commit(),
+        code=fingerprint(system),
+        shared=shared_fingerprint(system),
+        python=platform.python_version(),
+        packages={name: _version(name) for name in ("torch", "lightning-fabric", "numpy", "scipy")},
+        machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    )
+    return {k: v for k, v in to_json(made).items() if v not in ([], None) or k == "commit"}
 
 
 @cache
@@ -58,6 +87,7 @@ def shared_fingerprint(system: str) -> str:
     """The version of what the system stands on: the shared folders and the data, synth and metrics of the rooms."""
     root = catalogue.ROOT
     below = [path for name in SHARED for path in sorted((root / name).rglob("*.py"))]
+    below += [root / f"{name}.py" for name in CONTRACT]
     rooms = sorted({path.parent.parent for path in root.glob("*/*/system.py")})
     return _hash([*below, *(path for room in rooms for path in sorted(room.glob("*.py")))])
 

@@ -18,7 +18,7 @@ def take(stream, count):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_stream_entered_midway_gives_what_the_whole_one_gave_there(workers):
     whole = take(Plan(noisy(), 6, (0, "train")).stream(0, 0), 9)  # three batches an epoch: the last two are left out
-    midway = take(Plan(noisy(), 6, (0, "train")).stream(1, 2, workers=workers), 4)
+    midway = take(Plan(noisy(), 6, (0, "train")).stream(1, 2, workers), 4)
     assert midway == whole[5:9]
 
 
@@ -30,18 +30,25 @@ def test_an_epoch_has_every_sample_once_in_an_order_of_its_own():
     assert [len(batch) for batch in plan.epoch(0)] == [6, 6, 6, 2]
 
 
-def test_the_shares_of_all_processes_make_the_batch():
-    plan = Plan(list(range(20)), 6, (0,))
-    shares = [take(iter([next(plan.stream(0, 0, rank=r, world=2))] for _ in range(1)), 1)[0][0] for r in range(2)]
-    assert sorted(sum(shares, [])) == sorted(plan.epoch(0)[0])
+@pytest.mark.parametrize(("pieces", "world"), [(1, 1), (3, 1), (1, 2), (2, 2), (4, 3)])
+def test_the_pieces_of_all_processes_make_the_batch_and_their_weights_its_mean(pieces, world):
+    data = torch.rand(23).tolist()
+    for batch in range(4):  # the last one has five samples
+        seen, means = [], []
+        for rank in range(world):
+            plan = Plan(data, 6, (0,), drop_last=False, pieces=pieces, rank=rank, world=world)
+            stream = plan.stream(0, batch)
+            parts = [next(stream) for _ in plan.weights(0, batch)]
+            seen += [value for part in parts for value in part.tolist()]
+            means.append(sum(w * part.mean() for w, part in zip(plan.weights(0, batch), parts, strict=True)))
+        expected = torch.tensor([data[i] for i in plan.epoch(0)[batch]], dtype=torch.float64)
+        assert sorted(seen) == sorted(expected.tolist())
+        torch.testing.assert_close(sum(means) / world, expected.mean())
 
 
-def test_pieces_make_the_batch():
-    plan = Plan(list(range(20)), 6, (0,))
-    stream = plan.stream(0, 0, pieces=3)
-    pieces = [next(stream).tolist() for _ in range(3)]
-    assert [len(p) for p in pieces] == [2, 2, 2]
-    assert sorted(sum(pieces, [])) == sorted(plan.epoch(0)[0])
+def test_a_batch_that_cannot_be_shared_is_refused():
+    with pytest.raises(SaccadeError, match="batch of 1 samples cannot be shared by 2 processes"):
+        Plan([1, 2, 3], 2, (0,), drop_last=False, world=2).epoch(0)
 
 
 def test_data_may_make_its_own_batches():

@@ -56,6 +56,13 @@ def test_attention_gives_the_rows_of_the_affinity_as_maps(kind):
     torch.testing.assert_close(block.attention(x, index), dense[:, index].reshape(2, 2, 3, 4))
 
 
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_permuting_the_positions_permutes_the_output(kind):
+    block, x = filled(kind), torch.randn(2, 8, 15, dtype=torch.float64)
+    order = torch.randperm(15, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(block(x)[..., order], block(x[..., order]))
+
+
 @pytest.mark.parametrize(("kind", "expected"), [(Nonlocal, 8320), (NonlocalStage, 8320), (SpectralNonlocal, 10368)])
 def test_parameters_are_as_published(kind, expected):
     assert sum(p.numel() for p in kind(64).parameters()) == expected

@@ -39,6 +39,13 @@ def test_factored_eigenvalues_lie_in_the_unit_interval_and_reach_one():
     torch.testing.assert_close(eigenvalues.amax(-1), torch.ones(2, dtype=torch.float64))
 
 
+def test_the_factored_affinity_keeps_the_square_roots_of_the_degrees():
+    u, v = factors()
+    m = (u @ v.mT + v @ u.mT) / 2
+    root = m.sum(-1, keepdim=True).sqrt()
+    torch.testing.assert_close(FactoredAffinity.symmetric(u, v) @ root, root)
+
+
 def test_a_position_no_one_looks_at_stays_zero_and_has_finite_gradients():
     u, v = factors()
     mask = torch.ones(37, 1, dtype=torch.float64)

@@ -53,6 +53,14 @@ def test_cifar100_python_uses_the_fine_label(tmp_path):
     assert LAYOUTS["cifar100"].read(tmp_path, "train").labels.tolist() == [99, 1]
 
 
+def test_a_training_file_cut_at_the_end_of_a_row_is_noticed(tmp_path):
+    fixtures.cifar10_binary(tmp_path)
+    path = tmp_path / "cifar-10-batches-bin" / "data_batch_3.bin"
+    path.write_bytes(path.read_bytes()[: 3 * 3073])
+    with pytest.raises(SaccadeError, match="data_batch_3 has fewer pictures than its siblings"):
+        LAYOUTS["cifar10"].read(tmp_path, "train")
+
+
 @pytest.mark.parametrize(
     ("batch", "said"),
     [

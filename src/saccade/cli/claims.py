@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -56,15 +55,16 @@ def claims(args: Sequence[str]) -> int:
     names = options.names or tuple(catalogue.names())
     for name in names:
         catalogue.about(name)  # a mistyped name is found before anything is trained
+    if options.only:
+        _check_ids(options.only, names)
     if options.background:
-        return _in_background(args, options.output.runs)
+        return _in_background(args, options.output)
     entries: list[Entry] = []
     plan = Plan(options.output.runs, options.jobs, options.fresh, options.runtime)
     with show_progress(options.output.quiet) as progress:
         for name in names:
             if not options.known:
                 wanted = [c for c in catalogue.load(name).claims if _wanted(c.id, c.kind, options.only, kinds)]
-                _check_ids(name, options.only, names)
                 command = shlex.join(["saccade", "claims", *args])
                 found = measure(name, wanted, plan, progress, command)
                 if found:
@@ -90,24 +90,30 @@ def _wanted(id: str, kind: str, only: Sequence[str], kinds: set[str]) -> bool:
     return id in only if only else kind in kinds
 
 
-def _check_ids(name: str, only: Sequence[str], names: Sequence[str]) -> None:
-    ids = {claim.id for claim in catalogue.load(name).claims}
-    unknown = [id for id in only if id not in ids]
-    if unknown and len(names) == 1:
-        raise SaccadeError(f"{name} has no claim {unknown[0]!r}{did_you_mean(unknown[0], ids)}")
+def _check_ids(only: Sequence[str], names: Sequence[str]) -> None:
+    ids = {claim.id for name in names for claim in catalogue.load(name).claims}
+    for id in only:
+        if id not in ids:
+            raise SaccadeError(f"{' and '.join(names)} have no claim {id!r}{did_you_mean(id, ids)}")
 
 
-def _in_background(args: Sequence[str], root: Path) -> int:
-    make_folder(root)
-    log = root / f"claims-{datetime.now():%Y%m%d-%H%M%S}.log"
+def _in_background(args: Sequence[str], output: Output) -> int:
+    make_folder(output.runs)
+    log = output.runs / f"claims-{datetime.now():%Y%m%d-%H%M%S}.log"
     rest = [a for a in args if a != "--background"]
-    with log.open("wb") as file:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "saccade", "claims", *rest],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-        )
-    print(f"process {child.pid} measures and writes {log}; stop it with: kill {child.pid}")
+    try:
+        with log.open("wb") as file:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "saccade", "claims", *rest],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise SaccadeError(f"cannot write {log}: {error.strerror}") from error
+    if output.json:
+        document({"process": child.pid, "log": str(log)})
+    else:
+        print(f"process {child.pid} measures and writes {log}; stop it with: kill {child.pid}")
     return 0

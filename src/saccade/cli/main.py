@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -34,7 +35,7 @@ GREETING = """Saccade turns a published vision system into a command. Four thing
 
   saccade list             see which systems there are
   saccade show snl         read what one is and how to use it
-  saccade run snl          train it with its baselines and open the report (minutes)
+  saccade run snl          train it with its baselines and write a report (minutes)
   saccade predict snl a.png    use it on a picture
 """
 
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not args:
         print(GREETING)
         return 0
-    command, rest = args[0], args[1:]
+    command, rest = args[0], [_hyphens(arg) for arg in args[1:]]
     if command in ("-h", "--help", "help"):
         print(USAGE)
         return 0
@@ -57,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise SaccadeError(f"no command {command!r}{did_you_mean(command, COMMANDS)}")
         module = importlib.import_module(f"saccade.cli.{COMMANDS[command][0]}")
         code: int = getattr(module, command)(rest)
+        sys.stdout.flush()
         return code
     except SaccadeError as error:
         print(f"saccade: {error}", file=sys.stderr)
@@ -67,8 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("saccade: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as with `| head`
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _hyphens(arg: str) -> str:
+    """``--from_run`` is ``--from-run``; what follows an equals sign stays."""
+    flag, equals, value = arg.partition("=")
+    return flag.replace("_", "-") + equals + value if flag.startswith("--") else arg
 
 
 def entry() -> None:

@@ -36,7 +36,7 @@ def take_name(args: Sequence[str], command: str) -> tuple[str, list[str]]:
         if args[0] not in known:
             raise SaccadeError(f"no system {args[0]!r}{did_you_mean(args[0], known)}")
         return args[0], list(args[1:])
-    if any(a in ("-h", "--help") for a in args):
+    if asks_for_help(args):
         names = ", ".join(catalogue.names())
         print(
             f"usage: saccade {command} NAME [OPTIONS]\n\nsystems: {names}\n\nsaccade {command} NAME --help lists all."
@@ -55,19 +55,23 @@ def peek(args: Sequence[str], flag: str) -> str | None:
     return None
 
 
-def read(kind: type[T], args: Sequence[str], prog: str, description: str, default: T | None = None) -> T:
+def read(kind: type[T], args: Sequence[str], prog: str, description: str) -> T:
     """Options of a dataclass from the command line; what has no default comes without a flag."""
-    given: dict[str, Any] = {} if default is None else {"default": default}
     marks = (tyro.conf.PositionalRequiredArgs,)
-    line = list(args)
-    parsed: T = tyro.cli(kind, args=line, prog=f"saccade {prog}", description=description, config=marks, **given)
-    return parsed
+    return tyro.cli(kind, args=list(args), prog=f"saccade {prog}", description=description, config=marks)
+
+
+def asks_for_help(args: Sequence[str]) -> bool:
+    return any(arg in ("-h", "--help") for arg in args)
 
 
 def joined(*parts: tuple[str, Any]) -> type:
-    """One dataclass of several, whose flags stand side by side without a prefix."""
-    fields = []
+    """One dataclass of several, whose flags stand side by side without a prefix. A part is a class whose fields are
+    all asked for, or an instance whose values are the defaults."""
+    made: list[Any] = []
     for name, value in parts:
-        kind = type(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else value
-        fields.append((name, Annotated[kind, tyro.conf.arg(name="")]))
-    return dataclasses.make_dataclass("Options", fields, frozen=True)
+        if isinstance(value, type):
+            made.append((name, Annotated[value, tyro.conf.arg(name="")]))
+        else:
+            made.append((name, Annotated[type(value), tyro.conf.arg(name="")], dataclasses.field(default=value)))
+    return dataclasses.make_dataclass("Options", made, frozen=True)

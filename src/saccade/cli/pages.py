@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
-
-import tyro
 
 from saccade import catalogue
 from saccade.cli.options import read, take_name
 from saccade.cli.show import document, table
 from saccade.config import to_json
+from saccade.errors import SaccadeError
 
 
 @dataclass(frozen=True)
@@ -36,13 +35,18 @@ class PageOptions:
 class CiteOptions:
     """How to refer to a system."""
 
-    name: Annotated[str, tyro.conf.Positional]
-    """The system."""
+    json: bool = False
+    """One JSON document on standard output."""
 
 
 def list(args: Sequence[str]) -> int:  # named as the command is
     options = read(ListOptions, args, "list", "The systems there are.")
-    pages = [catalogue.about(name) for name in catalogue.names()]
+    pages = []
+    for name in catalogue.names():
+        try:
+            pages.append(catalogue.about(name))
+        except SaccadeError as error:  # a guest that does not open must not hide the others
+            print(f"saccade: {error}", file=sys.stderr)
     pages = [page for page in pages if options.task.lower() in " ".join(page.tasks).lower()]
     if options.json:
         document([to_json(page) for page in pages])
@@ -74,6 +78,7 @@ def show(args: Sequence[str]) -> int:
 
 def cite(args: Sequence[str]) -> int:
     name, rest = take_name(args, "cite")
-    read(CiteOptions, [name, *rest], "cite", "How to refer to a system.")
-    print(catalogue.about(name).citation)
+    options = read(CiteOptions, rest, f"cite {name}", "How to refer to a system.")
+    page = catalogue.about(name)
+    document({"name": name, "citation": page.citation}) if options.json else print(page.citation)
     return 0

@@ -84,7 +84,7 @@ def _variants(system: System[Any, Any], options: RunOptions) -> list[str]:
                 f"{system.about.name} has no variant {variant!r}{did_you_mean(variant, system.variants)}"
             )
     if options.variants:
-        return list(options.variants)
+        return list(dict.fromkeys(options.variants))
     return [name for name, variant in system.variants.items() if variant.headline or options.all]
 
 
@@ -118,7 +118,7 @@ def _tell(
 ) -> None:
     rows: dict[str, dict[str, float]] = {}
     for variant, done in runs.items():
-        results = [(run.result or {"metrics": {}})["metrics"] for run in done]
+        results = [run.metrics_found for run in done]
         rows[variant] = {
             m: statistics.fmean(r[m] for r in results) for m in system.metrics if all(m in r for r in results)
         }

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.markup import escape
 
+from saccade.files import finite
 from saccade.ledger import Entry
 from saccade.system import Metric
 
@@ -22,7 +23,7 @@ SIGNS = {
 
 def document(value: Any) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(_plain(value), indent=1))
+    print(json.dumps(finite(value), indent=1))
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> None:
@@ -57,7 +58,7 @@ def claims_table(entries: Sequence[Entry]) -> None:
         claim = entry.claim
         expected = f"{claim.sense} {claim.threshold:g} {claim.unit}".strip()
         figures = f"{entry.system} {claim.id} · {claim.source} · expected {expected} · measured {measured(entry)}"
-        made.add_row(verdict(entry), f"{claim.statement}\n[dim]{escape(figures)}[/]")
+        made.add_row(verdict(entry), f"{escape(claim.statement)}\n[dim]{escape(figures)}[/]")
     Console().print("[bold]Claims[/]", made, highlight=False)
 
 
@@ -76,21 +77,10 @@ def verdict(entry: Entry) -> str:
     if entry.judgement is None:
         return "[dim]not measured yet[/]"
     old = "" if entry.age == "current" else f" [dim]({entry.age})[/]"
-    why = f" [dim]({entry.judgement.reason})[/]" if entry.judgement.reason else ""
+    why = f" [dim]({escape(entry.judgement.reason)})[/]" if entry.judgement.reason else ""
     return SIGNS[entry.judgement.verdict] + why + old
 
 
 def number(value: float | None, metric: Metric) -> str:
     """A metric's value in its digits."""
     return "–" if value is None or not math.isfinite(value) else f"{value:.{metric.digits}f}"
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinity and no NaN."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value

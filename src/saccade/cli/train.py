@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from saccade import catalogue
 from saccade.cli.options import Output, joined, peek, read, take_name
 from saccade.cli.show import document, metrics_table
 from saccade.config import to_json
+from saccade.engine.distribute import launch, leads, under_torchrun
 from saccade.errors import SaccadeError
 from saccade.progress import show_progress
-from saccade.run import ROOT, Order, Run, Runtime, runs, same_or_refuse
+from saccade.run import ROOT, Order, Run, runs, same_or_refuse
 from saccade.system import System
 
 DESCRIPTION = "Train one variant of a system; the run's folder holds everything needed to repeat it."
@@ -38,34 +40,43 @@ class TrainOptions:
 
 
 def train(args: Sequence[str]) -> int:
-    resume, from_run, root = peek(args, "--resume"), peek(args, "--from-run"), Path(peek(args, "--runs") or ROOT)
-    if resume and from_run:
-        raise SaccadeError("--resume goes on with a run and --from-run repeats one: give one of them")
-    old = _old_run(args, resume, from_run, root)
+    old = _old_run(args)
+    default, rest = _starting_point(args, old)
+    kind = joined(
+        ("options", TrainOptions(default.preset, default.variant, default.init)),
+        ("output", Output()),
+        ("runtime", default.runtime),
+        ("config", default.config),
+    )
+    given: Any = read(kind, rest, f"train {default.system}", DESCRIPTION)
+    options, output = given.options, given.output
+    order = replace(default, config=given.config, runtime=given.runtime, init=options.init)
+    system = catalogue.load(order.system)
+    if options.resume:
+        assert old is not None
+        same_or_refuse(old, order)
+    elif not system.trains:
+        raise system.not_offered("training")
+    if order.runtime.devices * order.runtime.nodes > 1 and not under_torchrun():
+        return launch(args, order.runtime, output.quiet)
+    return _carry_out(order, old if options.resume else None, output, options.report, ["saccade", "train", *args])
+
+
+def _starting_point(args: Sequence[str], old: Run | None) -> tuple[Order, list[str]]:
+    """What the flags change: a preset and variant by name, or the order of an old run."""
     if old is None:
         name, rest = take_name(args, "train")
         system = catalogue.load(name)
         preset = peek(rest, "--preset") or "tiny"
         variant = peek(rest, "--variant") or default_variant(system, preset)
-        default = Order(name, preset, variant, system.configure(preset, variant))
-    else:
-        default = old.order
-        rest = list(args[1:]) if args and args[0] == default.system else list(args)
-    kind = joined(("options", TrainOptions), ("output", Output), ("runtime", Runtime), ("config", default.config))
-    start: Any = kind(
-        TrainOptions(default.preset, default.variant, default.init), Output(), default.runtime, default.config
-    )
-    given: Any = read(kind, rest, f"train {default.system}", DESCRIPTION, start)
-    options, output = given.options, given.output
-    order = Order(default.system, default.preset, default.variant, given.config, given.runtime, options.init)
-    if not catalogue.load(order.system).trains:
-        raise catalogue.load(order.system).not_offered("training")
-    if resume and old is not None:
-        same_or_refuse(old, order)
-        run = old
-    else:
-        run = Run.create(order, output.runs)
-    return _carry_out(run, output, options.report)
+        return Order(name, preset, variant, system.configure(preset, variant)), rest
+    order = old.order
+    for flag in ("--preset", "--variant"):
+        if peek(args, flag):
+            raise SaccadeError(f"{flag} does not go with an old run: {old.folder} has its own")
+    if args and not args[0].startswith("-") and args[0] != order.system:
+        raise SaccadeError(f"{old.folder} is a run of {order.system!r}, not of {args[0]!r}")
+    return order, [a for n, a in enumerate(args) if n or a.startswith("-")]
 
 
 def default_variant(system: System[Any, Any], preset: str) -> str:
@@ -74,11 +85,13 @@ def default_variant(system: System[Any, Any], preset: str) -> str:
     return next((v for v in system.variants if system.configure(preset, v) == plain), next(iter(system.variants)))
 
 
-def _old_run(args: Sequence[str], resume: str | None, from_run: str | None, root: Path) -> Run | None:
+def _old_run(args: Sequence[str]) -> Run | None:
+    resume, from_run, root = peek(args, "--resume"), peek(args, "--from-run"), Path(peek(args, "--runs") or ROOT)
+    if resume and from_run:
+        raise SaccadeError("--resume goes on with a run and --from-run repeats one: give one of them")
     if resume == "last":
         name, _ = take_name(args, "train")
-        unfinished = (run for run in runs(name, root) if run.result is None)
-        found = next(unfinished, None)
+        found = next((run for run in runs(name, root) if not (run.folder / "result.json").exists()), None)
         if found is None:
             raise SaccadeError(f"no unfinished run of {name} in {root / name}")
         return found
@@ -86,13 +99,23 @@ def _old_run(args: Sequence[str], resume: str | None, from_run: str | None, root
     return Run.open(Path(folder)) if folder else None
 
 
-def _carry_out(run: Run, output: Output, report: bool) -> int:
+def _carry_out(order: Order, old: Run | None, output: Output, report: bool, command: Sequence[str]) -> int:
+    from saccade.engine.devices import make_fabric
     from saccade.engine.execute import execute
 
-    order = run.order
     system = catalogue.load(order.system)
-    with show_progress(output.quiet) as progress:
-        metrics = execute(run, progress)
+    with show_progress(output.quiet or not leads()) as progress:
+        fabric = make_fabric(order.runtime)
+        made = Run.create(order, output.runs, command) if old is None and leads() else old
+        run = cast(Run, fabric.broadcast(made))
+        try:
+            metrics = execute(run, progress, order.runtime, fabric)
+        except SaccadeError:
+            if old is None and leads() and not (run.folder / "checkpoints").exists():
+                shutil.rmtree(run.folder, ignore_errors=True)  # it never began: nothing to go on with
+            raise
+        if not leads():
+            return 0
         if report:
             from saccade.report.build import report_run
 

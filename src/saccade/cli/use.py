@@ -3,92 +3,88 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from saccade import catalogue
-from saccade.cli.options import Output, joined, peek, read, take_name
+from saccade.cli.options import Output, asks_for_help, joined, peek, read, take_name
 from saccade.cli.show import document, metrics_table, table
 from saccade.errors import SaccadeError
 from saccade.progress import Progress, show_progress
-from saccade.run import ROOT, Runtime, runs
+from saccade.run import ROOT, Machine, runs
 from saccade.system import System
 
 
 @dataclass(frozen=True)
-class WeightOptions:
-    """Which weights."""
+class EvalOptions:
+    """What to judge."""
 
     weights: str = ""
     """A weights file; if none is given, those of the newest run."""
-    preset: str = "tiny"
-    """For systems without weights: the config."""
+    split: Literal["train", "val", "test"] = "test"
+    """Which part of the data."""
 
 
 @dataclass(frozen=True)
-class EvalOptions(WeightOptions):
-    """What to judge."""
-
-    split: str = "test"
-    """train, val or test."""
-
-
-@dataclass(frozen=True)
-class PredictOptions(WeightOptions):
+class PredictOptions:
     """What to use and where to write."""
 
+    weights: str = ""
+    """A weights file; if none is given, those of the newest run."""
     output: str = "predictions"
-    """The folder to write into."""
+    """The folder to write into; -o for short."""
 
 
 def eval(args: Sequence[str]) -> int:  # named as the command is
-    from saccade.engine.evaluate import run_evaluation
-    from saccade.engine.execute import working
-
     name, rest = take_name(args, "eval")
     system = catalogue.load(name)
     if not system.offers("evaluate"):
         raise system.not_offered("evaluation")
+    described = "Judge weights by the paper's protocol. Flags of the config change what the weights came with."
+    if asks_for_help(rest):
+        _read_eval(system.configure("tiny"), rest, name, described)
     model, identity, path = _weights(system, rest)
-    kind = joined(("options", EvalOptions), ("output", Output), ("runtime", Runtime), ("config", identity.config))
-    start: Any = kind(EvalOptions(str(path or "")), Output(), Runtime(threads=0), identity.config)
-    given: Any = read(kind, rest, f"eval {name}", "Judge weights by the paper's protocol.", start)
-    with show_progress(given.output.quiet) as progress, tempfile.TemporaryDirectory() as scratch:
+    given = _read_eval(identity.config, rest, name, described)
+    from saccade.api import run_judgement
+
+    with show_progress(given.output.quiet) as progress:
         _say_which(path, progress)
-        folder = Path(scratch)
-        with working(system, given.config, folder, given.runtime, progress, identity.facts) as ctx:
-            data = system.prepare(ctx, system.data(ctx, given.options.split))
-            found = run_evaluation(system, ctx, model.to(ctx.device) if model is not None else None, data)
+        split, machine = given.options.split, given.machine
+        found = run_judgement(system, identity, model, given.config, split, machine, progress)
     if given.output.json:
-        document({"system": name, "weights": str(path) if path else None, "metrics": found})
+        document({"system": name, "weights": str(path) if path else None, "split": split, "metrics": found})
     else:
-        metrics_table(f"{name}, {given.options.split} data", system.metrics, {identity.variant or name: found})
+        metrics_table(f"{name}, {split} data", system.metrics, {identity.variant or name: found})
     return 0
 
 
-def predict(args: Sequence[str]) -> int:
-    from saccade.api import run_prediction
+def _read_eval(config: Any, args: Sequence[str], name: str, described: str) -> Any:
+    parts = [("options", EvalOptions()), ("output", Output()), ("machine", Machine()), ("config", config)]
+    return read(joined(*parts), args, f"eval {name}", described)
 
+
+def predict(args: Sequence[str]) -> int:
     name, rest = take_name(args, "predict")
     system = catalogue.load(name)
     if system.inputs_type is None or not system.offers("predict"):
         raise system.not_offered("prediction on files")
     rest = ["--output" if a == "-o" else a for a in rest]
-    asks_help = any(a in ("-h", "--help") for a in rest)
-    kind = joined(("inputs", system.inputs_type), ("options", PredictOptions), ("output", Output), ("runtime", Runtime))
-    described = f"Use {name} on your files."
-    if asks_help:
-        read(kind, rest, f"predict {name}", described)
-    model, identity, path = _weights(system, rest)
-    given: Any = read(kind, rest, f"predict {name}", described)
-    runtime = given.runtime if peek(rest, "--threads") else replace(given.runtime, threads=0)
+    parts = [
+        ("inputs", system.inputs_type),
+        ("options", PredictOptions()),
+        ("output", Output()),
+        ("machine", Machine()),
+    ]
+    given: Any = read(joined(*parts), rest, f"predict {name}", f"Use {name} on your files.")
+    from saccade.api import run_prediction
+
     with show_progress(given.output.quiet) as progress:
+        model, identity, path = _weights(system, rest)
         _say_which(path, progress)
         folder = Path(given.options.output)
-        made = run_prediction(system, identity, model, given.inputs, folder, runtime, progress)
+        made = run_prediction(system, identity, model, given.inputs, folder, given.machine, progress)
     if given.output.json:
         document([{"kind": a.kind, "path": str(a.path), "caption": a.caption} for a in made])
     else:
@@ -102,8 +98,7 @@ def _weights(system: System[Any, Any], args: Sequence[str]) -> tuple[Any, Any, P
 
     name = system.about.name
     if not system.offers("build"):
-        preset = peek(args, "--preset") or "tiny"
-        return None, Identity(name, preset, "", system.configure(preset), system.facts_type()), None
+        return None, Identity(name, "tiny", "", system.configure("tiny"), system.facts_type()), None
     root, given = Path(peek(args, "--runs") or ROOT), peek(args, "--weights")
     path = Path(given) if given else _newest_weights(name, root) or _offer_training(system, root)
     return *load_model_of(system, path), path
@@ -119,6 +114,8 @@ def _newest_weights(name: str, root: Path) -> Path | None:
 def _offer_training(system: System[Any, Any], root: Path) -> Path:
     """Nobody has trained yet: on a terminal, ask; elsewhere say how."""
     name = system.about.name
+    if not system.trains:
+        raise SaccadeError(f"no weights of {name} here: give --weights FILE, or make some with `saccade run {name}`")
     how = f"saccade train {name}"
     took = f", about {system.tiny_minutes:g} minutes on two cores" if system.tiny_minutes else ""
     question = f"no weights of {name} here: give --weights FILE, or train some first with `{how}` (tiny{took})"

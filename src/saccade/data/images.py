@@ -45,13 +45,6 @@ def find_images(folder: Path) -> list[Path]:
     return sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
 
 
-def write_image(path: Path, picture: Tensor) -> None:
-    """A picture (3, H, W) of bytes, or of floats in [0, 1], as a file."""
-    if picture.is_floating_point():
-        picture = (picture.clamp(0, 1) * 255).round().to(torch.uint8)
-    Image.fromarray(picture.permute(1, 2, 0).cpu().numpy()).save(path)
-
-
 def scaled(picture: Tensor) -> Tensor:
     """Bytes as floats in [0, 1]."""
     return picture.float() / 255 if picture.dtype == torch.uint8 else picture

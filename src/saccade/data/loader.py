@@ -9,6 +9,7 @@ Data is anything with a length and samples by index. Three more methods are used
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -17,7 +18,7 @@ import torch
 from torch.utils.data import DataLoader, default_collate
 
 from saccade.errors import SaccadeError
-from saccade.seeding import generator
+from saccade.seeding import generator, seed_everything
 
 
 @runtime_checkable
@@ -47,16 +48,29 @@ class Augmented:
 
 
 class Plan:
-    """Which samples make which batch of which epoch: a function of the seed alone."""
+    """Which samples make which batch of which epoch: a function of the seed alone.
 
-    def __init__(self, data: Data, size: int, seed: tuple[int | str, ...], drop_last: bool = True) -> None:
+    Of each batch this process (``rank`` of ``world``) gets its share, cut into ``pieces``.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        size: int,
+        seed: tuple[int | str, ...],
+        drop_last: bool = True,
+        pieces: int = 1,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
         if not len(data):
             raise SaccadeError("there is nothing to train on: the training data is empty")
         self.data, self.size, self.seed, self.drop_last = data, size, seed, drop_last
+        self.pieces, self.rank, self.world = pieces, rank, world
         self._kept: dict[int, list[list[int]]] = {}
 
     def epoch(self, epoch: int) -> list[list[int]]:
-        """The index batches of an epoch."""
+        """The index batches of an epoch, over all processes."""
         if epoch not in self._kept:
             # The loader reads ahead, so the epoch that trains and the one after it are both in use.
             self._kept = {e: batches for e, batches in self._kept.items() if e == epoch - 1}
@@ -67,46 +81,54 @@ class Plan:
         own = getattr(self.data, "batches", None)
         if own is not None:
             batches = [list(map(int, batch)) for batch in own(self.size, source)]
-            if not batches:
-                raise SaccadeError("there is nothing to train on: no batch could be made of the training data")
-            return batches
-        order = torch.randperm(len(self.data), generator=source).tolist()
-        batches = [order[i : i + self.size] for i in range(0, len(order), self.size)]
-        if self.drop_last and len(batches) > 1 and len(batches[-1]) < self.size:
-            batches.pop()
+        else:
+            order = torch.randperm(len(self.data), generator=source).tolist()
+            batches = [order[i : i + self.size] for i in range(0, len(order), self.size)]
+            if self.drop_last and len(batches) > 1 and len(batches[-1]) < self.size:
+                batches.pop()
+        if not batches:
+            raise SaccadeError("there is nothing to train on: no batch could be made of the training data")
+        least = min(map(len, batches))
+        if least < self.world:
+            raise SaccadeError(f"a batch of {least} samples cannot be shared by {self.world} processes")
         return batches
 
-    def stream(
-        self, epoch: int, batch: int, *, pieces: int = 1, rank: int = 0, world: int = 1, workers: int = 0
-    ) -> Iterator[Any]:
-        """Batches without end from a place in the plan on: of each this process's share, cut into ``pieces``."""
+    def cut(self, batch: list[int]) -> list[list[int]]:
+        """This process's share of a batch, in pieces; fewer where there are not enough samples."""
+        share = batch[self.rank :: self.world]
+        return [share[i :: self.pieces] for i in range(min(self.pieces, len(share)))]
+
+    def weights(self, epoch: int, batch: int) -> list[float]:
+        """What each piece counts, so that the mean over processes of their weighted sums is the mean over the batch."""
+        indices = self.epoch(epoch)[batch]
+        return [len(piece) * self.world / len(indices) for piece in self.cut(indices)]
+
+    def stream(self, epoch: int, batch: int, workers: int = 0) -> Iterator[Any]:
+        """This process's pieces, without end, from a place in the plan on."""
         loader: DataLoader[Any] = DataLoader(
             _Drawn(self.data, self.seed),  # type: ignore[arg-type]
-            batch_sampler=_Places(self, epoch, batch, pieces, rank, world),
+            batch_sampler=_Places(self, epoch, batch),
             collate_fn=collator(self.data),
             num_workers=workers,
+            worker_init_fn=_quiet_worker,
         )
         return iter(loader)
 
 
 @dataclass(frozen=True)
 class _Places:
-    """Batches of (epoch, index), from a place in the plan on."""
+    """Pieces of (epoch, index), from a place in the plan on."""
 
     plan: Plan
     first_epoch: int
     first_batch: int
-    pieces: int
-    rank: int
-    world: int
 
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         epoch, skip = self.first_epoch, self.first_batch
         while True:
             for batch in self.plan.epoch(epoch)[skip:]:
-                share = [(epoch, index) for index in batch[self.rank :: self.world]]
-                for piece in range(self.pieces):
-                    yield share[piece :: self.pieces]
+                for piece in self.plan.cut(batch):
+                    yield [(epoch, index) for index in piece]
             epoch, skip = epoch + 1, 0
 
 
@@ -122,7 +144,14 @@ class _Drawn:
         draw = getattr(self.data, "draw", None)
         if draw is None:
             return self.data[index]
-        return draw(index, generator(*self.seed, "sample", epoch, index))
+        where = (*self.seed, "sample", epoch, index)
+        seed_everything(torch.device("cpu"), *where)  # for libraries that ask nobody
+        return draw(index, generator(*where))
+
+
+def _quiet_worker(number: int) -> None:
+    """A signal to the group is for the parent to answer; it ends its workers itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def in_order(data: Data, indices: Sequence[int], size: int, workers: int = 0) -> DataLoader[Any]:
@@ -133,6 +162,7 @@ def in_order(data: Data, indices: Sequence[int], size: int, workers: int = 0) ->
         batch_sampler=batches,
         collate_fn=collator(data),
         num_workers=workers,
+        worker_init_fn=_quiet_worker,
     )
 
 

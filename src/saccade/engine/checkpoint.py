@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from saccade.errors import SaccadeError
-from saccade.files import load_archive, load_tensors, read_json, save_tensors, write_json
+from saccade.files import load_archive, load_tensors, read_json, replacing, save_tensors, write_json
 
 KEPT = 2
 
@@ -58,22 +58,23 @@ def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], 
 
 def publish(source: Path, target: Path) -> None:
     """Give a file a second name without copying it, where the file system can."""
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    partial.unlink(missing_ok=True)
-    try:
-        os.link(source, partial)
-    except OSError:
-        shutil.copyfile(source, partial)
-    partial.replace(target)
+    with replacing(target) as partial:
+        partial.unlink(missing_ok=True)
+        try:
+            os.link(source, partial)
+        except OSError:
+            shutil.copyfile(source, partial)
 
 
 def latest(run: Path, say: Callable[[str], None]) -> Checkpoint | None:
     """The newest checkpoint that is whole; damaged ones are named and passed over."""
-    for folder in _newest_first(run):
+    folders = _newest_first(run)
+    for number, folder in enumerate(folders, 1):
         try:
             return read(folder)
         except SaccadeError as error:
-            say(f"{error}; using the one before it")
+            left = "using the one before it" if number < len(folders) else "no other is left: starting over"
+            say(f"{error}; {left}")
     return None
 
 

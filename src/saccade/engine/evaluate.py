@@ -29,6 +29,8 @@ def run_evaluation(
         model.eval()
     with torch.no_grad(), fabric.autocast() if fabric else nullcontext():
         found = {name: float(value) for name, value in system.evaluate(ctx, model, data).items()}
+    if fabric is not None and ctx.world > 1:
+        found = fabric.broadcast(found)  # one answer for all
     first = next(iter(system.metrics))
     if first not in found:  # the others may not apply to this data
         raise SaccadeError(f"{system.about.name} is judged by {first!r}, but its evaluation does not give it")

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,16 @@ from saccade.config import to_json
 from saccade.context import Context
 from saccade.data.loader import Data, Plan
 from saccade.engine import checkpoint
+from saccade.engine.devices import float_type, over_processes
 from saccade.engine.evaluate import run_evaluation
-from saccade.engine.optimisers import build_optimiser, load_state_by_name, set_rate, state_by_name
 from saccade.engine.record import Recorder
 from saccade.engine.signals import Stop
+from saccade.engine.stepper import NotFinite, Stepper
 from saccade.engine.weights import Identity, insert, insert_what_fits
-from saccade.errors import Cancelled, Diverged, Interrupted, SaccadeError
+from saccade.errors import Cancelled, Diverged, Interrupted
 from saccade.files import load_tensors, save_tensors, write_json
 from saccade.progress import Progress
-from saccade.run import Order, Run
+from saccade.run import Order, Run, Runtime
 from saccade.seeding import derive, seed_everything
 from saccade.system import System
 from saccade.training import Optimiser, Phase, phases_of
@@ -51,8 +53,10 @@ class Place:
     """The step of the phase at which it was last evaluated."""
     best: float | None = None
     """Of the first metric, in this phase."""
-    seconds: float = 0.0
+    step_seconds: float = 0.0
     """Spent on steps."""
+    seconds: float = 0.0
+    """Spent on everything, by all the processes that carried the run so far."""
     records: int = 0
     """Lines written to ``metrics.jsonl``."""
     sums: dict[str, float] = field(default_factory=dict)
@@ -66,51 +70,57 @@ class Place:
 class Fit:
     """A training in progress."""
 
-    def __init__(self, run: Run, fabric: Fabric, progress: Progress, stop: Stop) -> None:
-        self.run, self.fabric, self.progress, self.stop = run, fabric, progress, stop
+    def __init__(self, run: Run, fabric: Fabric, progress: Progress, stop: Stop, runtime: Runtime) -> None:
+        self.run, self.fabric, self.progress, self.stop, self.runtime = run, fabric, progress, stop, runtime
         self.order: Order = run.order
         self.system: System[Any, Any] = catalogue.load(self.order.system)
         if not self.system.trains:
             raise self.system.not_offered("training")
         self.place = Place()
-        self.rebuilt: Mapping[str, Tensor] | None = None
-        self.carried: dict[str, Any] = {}
-        self.optimisers: dict[str, Any] = {}
-        self.plain_optimisers: dict[str, torch.optim.Optimizer] = {}
+        self.memories: dict[str, Any] = {}
         self.model: nn.Module
-        self.saved = time.monotonic()
+        self.stepper: Stepper
+        self.began = self.saved = time.monotonic()
         self.ctx: Context[Any, Any] = Context(
             config=self.order.config,
             folder=run.folder,
             device=fabric.device,
+            float_type=float_type(runtime),
             generator=torch.Generator(fabric.device),
             progress=progress,
-            cancelled=stop,
-            workers=self.order.runtime.workers,
+            cancelled=stop if fabric.world_size == 1 else bool,  # several processes leave together, between steps
+            workers=runtime.workers,
             rank=fabric.global_rank,
             world=fabric.world_size,
         )
 
-    # The whole ---------------------------------------------------------------------------------------------------
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the one that writes."""
+        return self.ctx.rank == 0
+
+    # The whole --------------------------------------------------------------------------------------------------------
 
     def __call__(self) -> nn.Module:
         """Train to the end, from the last checkpoint if there is one; the trained model."""
         found = checkpoint.latest(self.run.folder, self.progress.say)
+        self.fabric.barrier()  # all have read before one writes
         data: Data | None = None
         if found is None:
             data = self._begin()
         else:
             self._go_on(found)
-        write_json(self.run.folder / "facts.json", to_json(self.ctx.facts))
-        self.recorder = Recorder(self.run, self.place.total)
-        try:
-            self._run_phases(data)
-        except Cancelled:
-            self._look_up()  # saves and says how to go on
-            raise
-        finally:
-            self.recorder.close()
-        write_json(self.run.folder / "facts.json", to_json(self.ctx.facts))
+        if self.leads:
+            self.run.rewind(self.place.records)
+            write_json(self.run.folder / "facts.json", to_json(self.ctx.facts))
+        with Recorder(self.run if self.leads else None, self.place.total) as self.recorder:
+            try:
+                self._run_phases(data)
+            except Cancelled:
+                self._leave_if_asked()
+                raise
+        if self.leads:
+            write_json(self.run.folder / "facts.json", to_json(self.ctx.facts))
         return self.model.eval()
 
     def _run_phases(self, data: Data | None) -> None:
@@ -121,42 +131,45 @@ class Fit:
             data, resumed = None, False
 
     def _begin(self) -> Data | None:
-        self.run.rewind(0)
         # When the data decides the phases, it is looked at before the first one has a name.
         known = not self.system.offers("phases")
         self.ctx.phase = next(iter(phases_of(self.order.config)), "") if known else ""
-        data = self._data()
+        data = self._data("train")
         self.ctx.facts = self.system.facts(self.ctx, data)
-        seed_everything(self.ctx.device, self.order.config.seed, "build")
-        self.model = self.system.build(self.order.config, self.ctx.facts)
+        self._build()
         if self.order.init:
             self.progress.say(insert_what_fits(self.model, Path(self.order.init)))
         return data if known else None
 
     def _go_on(self, found: checkpoint.Checkpoint) -> None:
-        identity = Identity.read(found.metadata, found.folder)
-        self.ctx.facts = identity.facts
-        self.model = self.system.build(self.order.config, self.ctx.facts)
+        self.ctx.facts = Identity.read(found.metadata, found.folder).facts
+        self._build()
         insert(self.model, found.weights, found.folder)
         for name, parameter in self.model.named_parameters():
             parameter.requires_grad_(name not in found.state["frozen"])
         self.place = Place(**found.state["place"])
-        self.rebuilt = found.state["rebuilt"]
-        self.carried = found.state["optimisers"]
-        self.run.rewind(self.place.records)
+        self.ctx.rebuilt = found.state["rebuilt"]
+        self.memories = found.state["optimisers"]
         self.progress.say(f"{self.run.folder.name} goes on from step {self.place.total}")
 
-    # A phase ------------------------------------------------------------------------------------------------------
+    def _build(self) -> None:
+        seed_everything(self.ctx.device, self.order.config.seed, "build")
+        self.model = self.system.build(self.order.config, self.ctx.facts)
+        if self.ctx.float_type is not None:
+            self.model.to(self.ctx.float_type)
+
+    # A phase ----------------------------------------------------------------------------------------------------------
 
     def _run_phase(self, name: str, phase: Phase, data: Data | None, resumed: bool) -> None:
         ctx, place = self.ctx, self.place
         ctx.phase, ctx.epoch, ctx.step = name, place.epoch, place.step
-        base = self._data() if data is None else data
+        base = self._data("train") if data is None else data
         if not resumed:
-            self.rebuilt = None
+            ctx.rebuilt = None
             self._seed("start", name)
             self.model = self.system.start(ctx, self.model)
-        self._make_optimisers(phase, resumed)
+        memories = self.memories if resumed or phase.carry else {}
+        self.stepper = Stepper(self.system, ctx, self.model, phase, self.fabric, memories)
         task = self.progress.start(self._label(name), phase.steps or None)
         try:
             self._run_epochs(phase, base, task)
@@ -171,16 +184,15 @@ class Fit:
         while True:
             finished = self._finished(phase)
             if self._evaluation_is_due(phase, finished):
-                if held_out is None:
-                    held_out = self.system.prepare(ctx, self.system.data(ctx, "val"))
+                held_out = self._data("val") if held_out is None else held_out
                 self._evaluate(held_out)
             if finished:
                 return
             if (place.batch == 0 and self._rebuild(base)) or plan is None:
-                current = base if self.rebuilt is None else self.system.rebuilt(ctx, base, self.rebuilt)
-                plan = Plan(current, phase.batch, (self.order.config.seed, ctx.phase), phase.drop_last)
-                share = {"rank": ctx.rank, "world": ctx.world, "workers": ctx.workers}
-                stream = plan.stream(place.epoch, place.batch, pieces=phase.accumulate, **share)
+                current = base if ctx.rebuilt is None else self.system.rebuilt(ctx, base, ctx.rebuilt)
+                seed = (self.order.config.seed, ctx.phase)
+                plan = Plan(current, phase.batch, seed, phase.drop_last, phase.accumulate, ctx.rank, ctx.world)
+                stream = plan.stream(place.epoch, place.batch, ctx.workers)
             self._run_epoch(phase, plan, stream, task)
 
     def _run_epoch(self, phase: Phase, plan: Plan, stream: Iterator[Any], task: int) -> None:
@@ -189,123 +201,76 @@ class Fit:
         length = phase.steps or place.step + (phase.epochs - place.epoch) * batches - place.batch
         while not self._finished(phase):
             began = time.perf_counter()
-            losses = self._step(phase, [ctx.to_device(next(stream)) for _ in range(phase.accumulate)], length, batches)
+            pieces = [(weight, ctx.to_device(next(stream))) for weight in plan.weights(place.epoch, place.batch)]
+            losses = self._step(phase, pieces, length, batches)
             place.batch, place.step, place.total = place.batch + 1, place.step + 1, place.total + 1
-            place.seconds += time.perf_counter() - began
+            place.step_seconds += time.perf_counter() - began
             ends = place.batch == batches
             self._record(phase, losses, now=ends)
-            self.progress.update(task, place.step, self._note(losses), length)
+            self.progress.update(task, place.step, partial(self._note, losses), length)
             if ends:
                 place.epoch, place.batch = place.epoch + 1, 0
-            self._look_up()
+            self._leave_if_asked()
+            if time.monotonic() - self.saved >= self.runtime.save_every:
+                self._save()
             if ends:
                 return
 
-    def _look_up(self) -> None:
-        """Between two steps: save if it is time, leave if asked to."""
-        if self.stop():
-            if self.place.step:  # before the first step there is nothing to keep, and `start` must run again
-                self._save()
-            raise Interrupted(
-                f"stopped after step {self.place.total}; go on with: saccade train --resume {self.run.folder}",
-                self.stop.signal_number,
-            )
-        if time.monotonic() - self.saved >= self.order.runtime.save_every:
-            self._save()
-
-    def _end_phase(self, phase: Phase) -> None:
-        best = self.run.folder / "best.safetensors"
-        if phase.keep == "best" and self.place.best is not None:
-            insert(self.model, load_tensors(best)[0], best)
-        self.place.next_phase()
-        self._save()
-        self.carried = self._optimiser_states()
-
-    # A step -------------------------------------------------------------------------------------------------------
-
-    def _step(self, phase: Phase, pieces: list[Any], length: int, batches: int) -> dict[str, float]:
+    def _step(self, phase: Phase, pieces: list[tuple[float, Any]], length: int, batches: int) -> dict[str, float]:
         ctx, place = self.ctx, self.place
         ctx.epoch, ctx.step, ctx.scalars = place.epoch, place.step, {}
-        self._seed(ctx.phase, place.step)
-        specs = phase.optimisers()
-        for name, spec in specs.items():
-            set_rate(self.optimisers[name], self._rate(spec, phase, length, batches))
-        if self.system.offers("update"):
-            named = self.system.update(ctx, self.wrapped, pieces[0])
-            return self._finite(_floats(named)) | ctx.scalars
-        seen: dict[str, float] = {}
-        for name, spec in specs.items():
-            if (place.step + 1) % spec.every == 0:
-                ctx.turn = name
-                seen |= self._descend(name, spec, pieces)
-        return seen | ctx.scalars
+        self._seed(ctx.phase, place.step, ctx.rank)
 
-    def _descend(self, name: str, spec: Optimiser, pieces: list[Any]) -> dict[str, float]:
-        optimiser = self.optimisers[name]
-        seen: dict[str, float] = {}
-        optimiser.zero_grad(set_to_none=True)
-        for piece in pieces:
-            named = self.system.losses(self.ctx, self.wrapped, piece)
-            for key, value in self._finite(_floats(named)).items():
-                seen[key] = seen.get(key, 0.0) + value / len(pieces)
-            self.fabric.backward(torch.stack(list(named.values())).sum() / len(pieces))
-        if spec.clip:
-            self.fabric.clip_gradients(self.wrapped, optimiser, max_norm=spec.clip, error_if_nonfinite=False)
-        optimiser.step()
-        return seen
+        def rate(spec: Optimiser) -> float:
+            if spec.schedule.unit == "step":
+                return spec.lr * spec.schedule.factor(place.step, length)
+            return spec.lr * spec.schedule.factor(place.epoch, phase.epochs or math.ceil(phase.steps / batches))
 
-    def _finite(self, losses: dict[str, float]) -> dict[str, float]:
-        for name, value in losses.items():
-            if not math.isfinite(value):
-                found = checkpoint.latest(self.run.folder, self.progress.say)
-                kept = f"the last good checkpoint is {found.folder}" if found else "no checkpoint had been written yet"
-                raise Diverged(
-                    f"the loss {name!r} is {value} at step {self.place.step + 1} of phase {self.ctx.phase!r}; {kept}"
-                )
-        return losses
+        try:
+            return self.stepper(pieces, place.step, rate) | ctx.scalars
+        except NotFinite as bad:
+            raise Diverged(
+                f"the loss {bad.name!r} is {bad.value} at step {place.step + 1} of phase {ctx.phase!r}; {self._kept()}"
+            ) from None
 
-    def _rate(self, spec: Optimiser, phase: Phase, length: int, batches: int) -> float:
-        if spec.schedule.unit == "step":
-            return spec.lr * spec.schedule.factor(self.place.step, length)
-        return spec.lr * spec.schedule.factor(self.place.epoch, phase.epochs or math.ceil(phase.steps / batches))
+    def _leave_if_asked(self) -> None:
+        """Between two steps: if someone asked to stop, save and leave."""
+        asked = self.stop.signal_number
+        if self.ctx.world > 1:  # all leave together, or those left would wait for ever
+            asked = int(over_processes(self.fabric, torch.tensor(float(asked), device=self.ctx.device), "max"))
+        if asked:
+            if self.place.step:  # before the first step there is nothing to keep, and `start` must run again
+                self._save()
+            hint = f"go on with: saccade train --resume {self.run.folder}"
+            raise Interrupted(f"stopped after step {self.place.total}; {hint}", asked)
 
-    # Around it ----------------------------------------------------------------------------------------------------
+    def _end_phase(self, phase: Phase) -> None:
+        if phase.keep == "best" and self.place.best is not None:
+            self.fabric.barrier()
+            insert(self.model, load_tensors(self._best)[0], self._best)
+        self.place.next_phase()
+        self._save()
+        self.memories = self.stepper.memories() or self.memories
 
-    def _data(self) -> Data:
-        return self.system.prepare(self.ctx, self.system.data(self.ctx, "train"))
+    # Around it --------------------------------------------------------------------------------------------------------
 
-    def _make_optimisers(self, phase: Phase, resumed: bool) -> None:
-        specs = phase.optimisers()
-        if self.system.offers("update") and phase.accumulate > 1:
-            raise SaccadeError(f"{self.order.system} makes its updates by hand: accumulate must be 1")
-        if (phase.epochs or phase.steps) and not specs and not self.system.offers("update"):
-            raise SaccadeError(f"the phase {self.ctx.phase!r} has no optimiser")
-        self.fabric.to_device(self.model.train())
-        made = {
-            name: build_optimiser(spec, self.system.parameters(self.model, name, alone=len(specs) == 1))
-            for name, spec in specs.items()
-        }
-        self.plain_optimisers = made
-        setup = self.fabric.setup(self.model, *made.values())
-        self.wrapped: nn.Module = setup[0] if made else setup
-        self.optimisers = dict(zip(made, setup[1:] if made else (), strict=True))
-        if resumed or phase.carry:
-            for name, optimiser in made.items():
-                load_state_by_name(optimiser, self.model, self.carried.get(name, {}))
-        self.ctx.optimisers, self.ctx.backward = self.optimisers, self.fabric.backward
+    def _data(self, split: str) -> Data:
+        return self.system.prepare(self.ctx, self.system.data(self.ctx, split))
 
     def _rebuild(self, base: Data) -> bool:
         if not self.system.offers("rebuild"):
             return False
         self._seed("rebuild", self.ctx.phase, self.place.epoch)
-        self.ctx.epoch = self.place.epoch
+        self.ctx.epoch, self.ctx.step = self.place.epoch, self.place.step
         self.model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), self.fabric.autocast():
             state = self.system.rebuild(self.ctx, self.model, base, self.place.epoch)
         self.model.train()
+        if self.ctx.world > 1:  # one answer for all, even where they would differ by rounding
+            state = self.fabric.broadcast(state)
         if state is None:
             return False
-        self.rebuilt = {name: tensor.detach().cpu() for name, tensor in state.items()}
+        self.ctx.rebuilt = {name: tensor.detach().cpu() for name, tensor in state.items()}
         return True
 
     def _evaluation_is_due(self, phase: Phase, finished: bool) -> bool:
@@ -317,14 +282,22 @@ class Fit:
 
     def _evaluate(self, data: Data) -> None:
         place, ctx = self.place, self.ctx
+        ctx.epoch, ctx.step = place.epoch, place.step
         found = run_evaluation(self.system, ctx, self.model, data, self.fabric)
         self.model.train()
         self._write(split="val", metrics=found)
         name, metric = next(iter(self.system.metrics.items()))
-        if place.best is None or metric.better(found[name], place.best):
+        if math.isfinite(found[name]) and (place.best is None or metric.better(found[name], place.best)):
             place.best = found[name]
-            save_tensors(self.run.folder / "best.safetensors", self.model.state_dict(), self._metadata())
+            if self.leads:
+                save_tensors(self._best, self.model.state_dict(), self._metadata())
+                checkpoint.publish(self._best, self.run.folder / "best.safetensors")
         place.evaluated = place.step
+
+    @property
+    def _best(self) -> Path:
+        """The best weights of this phase: one file a phase, so that going back over a border finds the right one."""
+        return self.run.folder / "checkpoints" / f"best-{self.place.phase}.safetensors"
 
     def _record(self, phase: Phase, losses: dict[str, float], now: bool) -> None:
         place = self.place
@@ -333,8 +306,7 @@ class Fit:
             place.sums[f"#{name}"] = place.sums.get(f"#{name}", 0.0) + 1  # a loss may be absent from some steps
         if now or place.step % phase.log_every == 0:
             means = {k: v / place.sums[f"#{k}"] for k, v in place.sums.items() if not k.startswith("#")}
-            rates = {name: o.param_groups[0]["lr"] for name, o in self.optimisers.items()}
-            self._write(losses=means, rates=rates)
+            self._write(losses=means, rates=self.stepper.rates())
             place.sums = {}
 
     def _write(self, **values: Any) -> None:
@@ -343,17 +315,32 @@ class Fit:
         place.records += 1
 
     def _save(self) -> None:
+        now = time.monotonic()
+        self.place.seconds, self.began, self.saved = self.place.seconds + now - self.began, now, now
+        if not self.leads:
+            return
+        weights = self.model.state_dict()
+        self._refuse_weights_that_are_not_finite(weights)
         state = {
             "place": dataclasses.asdict(self.place),
-            "optimisers": self._optimiser_states(),
-            "rebuilt": dict(self.rebuilt) if self.rebuilt is not None else None,
+            "optimisers": self.stepper.memories() or self.memories,
+            "rebuilt": dict(self.ctx.rebuilt) if self.ctx.rebuilt is not None else None,
             "frozen": [name for name, p in self.model.named_parameters() if not p.requires_grad],
         }
-        checkpoint.save(self.run.folder, self.model.state_dict(), self._metadata(), state)
-        self.saved = time.monotonic()
+        checkpoint.save(self.run.folder, weights, self._metadata(), state)
 
-    def _optimiser_states(self) -> dict[str, Any]:
-        return {name: state_by_name(optimiser, self.model) for name, optimiser in self.plain_optimisers.items()}
+    def _refuse_weights_that_are_not_finite(self, weights: Mapping[str, Tensor]) -> None:
+        """A finite loss can have a gradient that is not: such weights must not replace the last good ones."""
+        for name, tensor in weights.items():
+            if tensor.is_floating_point() and not tensor.isfinite().all():
+                raise Diverged(
+                    f"the weight {name!r} is not finite after step {self.place.step} of phase {self.ctx.phase!r} "
+                    f"(the losses were: a gradient was not); {self._kept()}"
+                )
+
+    def _kept(self) -> str:
+        found = checkpoint.latest(self.run.folder, self.progress.say)
+        return f"the last good checkpoint is {found.folder}" if found else "no checkpoint had been written yet"
 
     def _metadata(self) -> dict[str, str]:
         order = self.order
@@ -361,23 +348,16 @@ class Fit:
 
     def _seed(self, *where: int | str) -> None:
         """All randomness from here on is a function of the seed and the place."""
-        seed_everything(self.ctx.device, self.order.config.seed, self.ctx.rank, *where)
-        self.ctx.generator.manual_seed(derive(self.order.config.seed, self.ctx.rank, "own", *where))
+        seed_everything(self.ctx.device, self.order.config.seed, *where)
+        self.ctx.generator.manual_seed(derive(self.order.config.seed, "own", *where))
 
     def _finished(self, phase: Phase) -> bool:
         return self.place.epoch >= phase.epochs if phase.epochs else self.place.step >= phase.steps
 
     def _note(self, losses: Mapping[str, float]) -> str:
-        rates = {optimiser.param_groups[0]["lr"] for optimiser in self.optimisers.values()}
+        rates = dict.fromkeys(self.stepper.rates().values())
         shown = [f"{name} {value:.4g}" for name, value in losses.items()] + [f"lr {rate:.2g}" for rate in rates]
         return "  ".join(shown)
 
     def _label(self, phase: str) -> str:
         return f"{self.order.system} {self.order.variant} s{self.order.config.seed} {phase}"
-
-
-def _floats(losses: Mapping[str, Tensor]) -> dict[str, float]:
-    if not losses:
-        raise SaccadeError("a training step gave no losses")
-    values = torch.stack([value.detach().float() for value in losses.values()]).tolist()  # one transfer for all
-    return dict(zip(losses, values, strict=True))

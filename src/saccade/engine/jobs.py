@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import signal
@@ -11,11 +10,10 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from saccade.engine import signals
 from saccade.errors import Interrupted, SaccadeError
-from saccade.progress import EVENTS_VARIABLE, Progress
+from saccade.progress import EVENTS_VARIABLE, Progress, follow
 from saccade.run import Run
 
 
@@ -37,7 +35,7 @@ def run_all(runs: Sequence[Run], jobs: int, progress: Progress) -> None:
         if stop():
             raise Interrupted("stopped; the same command goes on from here", stop.signal_number)
     if crew.failures:
-        raise SaccadeError(crew.failures[0])
+        raise crew.failures[0]
 
 
 @dataclass
@@ -45,7 +43,7 @@ class _Crew:
     waiting: queue.SimpleQueue[Run]
     progress: Progress
     children: list[subprocess.Popen[str]] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+    failures: list[SaccadeError] = field(default_factory=list)
     stopped: bool = False
 
     def work(self) -> None:
@@ -54,7 +52,14 @@ class _Crew:
                 run = self.waiting.get_nowait()
             except queue.Empty:
                 return
-            self.carry(run)
+            try:
+                self.carry(run)
+            except Exception as error:  # a thread that dies in silence would leave its run undone
+                self.fail(SaccadeError(f"{run.folder} could not be carried on: {error}"))
+
+    def fail(self, error: SaccadeError) -> None:
+        self.failures.append(error)
+        self.stop()
 
     def carry(self, run: Run) -> None:
         threads = str(run.order.runtime.threads or os.cpu_count() or 1)
@@ -67,35 +72,12 @@ class _Crew:
             start_new_session=True,  # a Ctrl-C reaches the parent alone, which passes it on once
         )
         self.children.append(child)
-        last = self.follow(child)
-        if child.wait() and not self.stopped:
-            self.failures.append(f"{run.folder} failed: {last or f'exit code {child.returncode}'}")
-            self.stop()
-
-    def follow(self, child: subprocess.Popen[str]) -> str:
-        """Show what a child reports; its last plain line."""
         assert child.stderr is not None
-        tasks: dict[int, int] = {}
-        last = ""
-        for line in child.stderr:
-            try:
-                event: dict[str, Any] = json.loads(line)
-                self.show(event, tasks)
-            except (ValueError, KeyError, TypeError, AttributeError):
-                last = line.strip() or last
-        for task in tasks.values():
-            self.progress.finish(task)
-        return last
-
-    def show(self, event: dict[str, Any], tasks: dict[int, int]) -> None:
-        if event["event"] == "start":
-            tasks[event["task"]] = self.progress.start(event["label"], event["total"])
-        elif event["event"] == "update":
-            self.progress.update(tasks[event["task"]], event["done"], event["note"], event["total"])
-        elif event["event"] == "finish":
-            self.progress.finish(tasks.pop(event["task"]))
-        elif event["event"] == "say":
-            self.progress.say(event["text"])
+        last = next(reversed(follow(child.stderr, self.progress)), "")
+        if child.wait() and not self.stopped:
+            error = SaccadeError(f"{run.folder} failed: {last.removeprefix('saccade: ') or f'exit {child.returncode}'}")
+            error.exit_code = child.returncode if child.returncode > 0 else 1
+            self.fail(error)
 
     def stop(self) -> None:
         """Ask every child to save and leave; asking twice changes nothing."""

@@ -19,6 +19,9 @@ def build_optimiser(spec: Optimiser, module: nn.Module) -> torch.optim.Optimizer
         if parameter.requires_grad:
             place = (_match(spec.rates, name), _match(spec.decays, name))
             groups.setdefault(place, []).append(parameter)
+    for pattern in (*spec.rates, *spec.decays):
+        if not any(fnmatchcase(name, pattern) for name, _ in module.named_parameters()):
+            raise SaccadeError(f"no parameter has a name like {pattern!r} to give a rate or decay of its own")
     if not groups:
         raise SaccadeError("there is nothing to train: no parameter of the model asks for a gradient")
     described: list[dict[str, Any]] = [

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import Any
 
+from saccade.errors import SaccadeError
 from saccade.run import Run
 
 
 class Recorder:
-    """Writes each record to both."""
+    """Writes each record to both; without a run, to neither."""
 
-    def __init__(self, run: Run, total: int) -> None:
-        from tensorboardX import SummaryWriter
+    def __init__(self, run: Run | None, total: int) -> None:
+        self.run, self.board = run, None
+        if run is not None:
+            from tensorboardX import SummaryWriter
 
-        self.run = run
-        self.board = SummaryWriter(str(run.folder / "tensorboard"), purge_step=total or None)
+            folder = run.folder / "tensorboard"
+            try:
+                self.board = SummaryWriter(str(folder), purge_step=total or None)
+            except OSError as error:
+                raise SaccadeError(f"cannot write {folder}: {error.strerror or error}") from error
 
     def write(self, *, total: int, **values: Any) -> None:
         """One record at step ``total``."""
+        if self.run is None or self.board is None:
+            return
         self.run.record({"total": total, **values})
         prefix = values.get("split", values.get("phase", ""))
         for group in ("losses", "rates", "metrics"):
             for name, value in values.get(group, {}).items():
                 self.board.add_scalar(f"{group}/{prefix}/{name}", value, total)
 
-    def close(self) -> None:
-        self.board.close()
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.board is not None:
+            self.board.close()

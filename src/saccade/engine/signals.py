@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -14,6 +14,8 @@ class Stop:
 
     def __init__(self) -> None:
         self.signal_number = 0
+        self.listeners: list[Callable[[int], None]] = []
+        """Told of the first signal at once."""
 
     def __call__(self) -> bool:
         return self.signal_number != 0
@@ -31,6 +33,8 @@ def listening() -> Iterator[Stop]:
         if stop.signal_number:
             raise KeyboardInterrupt
         stop.signal_number = number
+        for listener in stop.listeners:
+            listener(number)
 
     before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -113,13 +113,20 @@ def load_model_of(system: System[Any, Any], path: Path) -> tuple[nn.Module, Iden
 
 
 def _filled(identity: Identity, tensors: Mapping[str, Tensor], path: Path) -> nn.Module:
-    model = catalogue.load(identity.system).build(identity.config, identity.facts)
+    try:
+        model = catalogue.load(identity.system).build(identity.config, identity.facts)
+    except (RuntimeError, ValueError, TypeError, MemoryError, OverflowError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise SaccadeError(f"no model can be built from the config and facts in {path}: {reason}") from error
     insert(model, tensors, path)
     return model.eval()
 
 
 def insert(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Load weights whose names and shapes must all fit."""
+    """Load weights whose names and shapes must all fit, and which must be numbers."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and tensor.isnan().any():
+            raise SaccadeError(f"the weights in {path} are spoilt: {name!r} holds values that are not numbers")
     try:
         model.load_state_dict(dict(tensors))
     except RuntimeError as error:

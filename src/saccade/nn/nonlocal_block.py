@@ -39,6 +39,8 @@ class NonlocalBlock(nn.Module):
         self.g = nn.Linear(channels, inner, bias=False)
         self.norm = nn.BatchNorm1d(channels)
         nn.init.zeros_(self.norm.weight)
+        for layer in (self.theta, self.phi, self.g):
+            _initialise(layer)
 
     def affinity(self, tokens: Tensor) -> Affinity:
         """A for tokens (B, N, C)."""
@@ -64,7 +66,7 @@ class Nonlocal(NonlocalBlock):
 
     def __init__(self, channels: int, inner: int | None = None) -> None:
         super().__init__(channels, inner)
-        self.w = nn.Linear(self.inner, channels, bias=False)
+        self.w = _initialise(nn.Linear(self.inner, channels, bias=False))
 
     def affinity(self, tokens: Tensor) -> Affinity:
         return SoftmaxAffinity(self.theta(tokens), self.phi(tokens))
@@ -85,11 +87,17 @@ class SpectralNonlocal(NonlocalBlock):
 
     def __init__(self, channels: int, inner: int | None = None) -> None:
         super().__init__(channels, inner)
-        self.w1 = nn.Linear(self.inner, channels, bias=False)
-        self.w2 = nn.Linear(self.inner, channels, bias=False)
+        self.w1 = _initialise(nn.Linear(self.inner, channels, bias=False))
+        self.w2 = _initialise(nn.Linear(self.inner, channels, bias=False))
 
     def affinity(self, tokens: Tensor) -> Affinity:
         return FactoredAffinity.symmetric(self.theta(tokens).relu(), self.phi(tokens).relu())
 
     def filter(self, affinity: Affinity, z: Tensor) -> Tensor:
         return chebyshev(affinity, z, [self.w1.weight.mT, self.w2.weight.mT])
+
+
+def _initialise(layer: nn.Linear) -> nn.Linear:
+    """As the authors start their 1x1 convolutions."""
+    nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    return layer

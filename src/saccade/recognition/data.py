@@ -68,6 +68,14 @@ class View:
     std: tuple[float, float, float] = (0.25, 0.25, 0.25)
     """Of the channels, divided by."""
 
+    def __post_init__(self) -> None:
+        if not 8 <= self.size <= self.resize <= 8192:
+            raise SaccadeError(f"a view has 8 <= size <= resize <= 8192, got size={self.size} and resize={self.resize}")
+        if not 0 < self.areas[0] <= self.areas[1]:
+            raise SaccadeError(f"a view's areas are two shares above 0, the smaller first, got {self.areas}")
+        if not all(deviation > 0 for deviation in self.std):
+            raise SaccadeError(f"a view's std is above 0 in every channel, got {self.std}")
+
     def middle(self, picture: Tensor) -> Tensor:
         """For evaluation: the middle of a picture, normalised, (3, size, size)."""
         cut = images.centre(images.scaled(picture), self.resize, self.size)
@@ -164,6 +172,10 @@ def _read_cifar(kind: _Cifar, path: Path, split: str) -> Labelled:
             f"{path} holds neither {kind.files[split][0]} nor {kind.binary_files[split][0]}: "
             f"expected the files of {kind.folders[0]} or {kind.folders[1]}"
         )
+    counts = {len(labels) for _, labels in parts}
+    if len(counts) > 1:  # cut at the end of a row, a file still reads well
+        shortest = kind.files[split][min(range(len(parts)), key=lambda i: len(parts[i][1]))]
+        raise SaccadeError(f"{folder} is not whole: {shortest} has fewer pictures than its siblings")
     pixels, labels = (np.concatenate(p) for p in zip(*parts, strict=True))
     return Labelled(
         torch.from_numpy(pixels.reshape(-1, 3, SIDE, SIDE)), torch.from_numpy(labels.astype(np.int64)), names
@@ -174,7 +186,10 @@ def _read_pickle(kind: _Cifar, path: Path) -> tuple[Any, Any]:
     found = read_arrays(path)
     if not isinstance(found, dict) or b"data" not in found or kind.label_key not in found:
         raise SaccadeError(f"{path} is not a CIFAR batch: expected 'data' and {kind.label_key.decode()!r}")
-    pixels, labels = np.asarray(found[b"data"]), np.asarray(found[kind.label_key])
+    try:
+        pixels, labels = np.asarray(found[b"data"]), np.asarray(found[kind.label_key])
+    except ValueError:
+        raise SaccadeError(f"{path} is not a CIFAR batch: its rows differ in length") from None
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != 3 * SIDE * SIDE or not len(pixels):
         raise SaccadeError(f"{path} is not a CIFAR batch: 'data' is {pixels.dtype} {pixels.shape}, not bytes (N, 3072)")
     return pixels, _checked_labels(labels, len(pixels), kind.classes, path)
@@ -205,9 +220,10 @@ def _read_names_pickle(path: Path, key: bytes, classes: int) -> tuple[str, ...]:
     if not path.exists():  # the names are a comfort, not part of the data
         return tuple(map(str, range(classes)))
     found = read_arrays(path)
-    if not isinstance(found, dict) or len(found.get(key, ())) != classes:
+    names = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(names, list) or len(names) != classes:
         raise SaccadeError(f"{path} does not name {classes} classes under {key.decode()!r}")
-    return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in found[key])
+    return tuple(name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names)
 
 
 def _read_names_text(path: Path, classes: int) -> tuple[str, ...]:
@@ -225,7 +241,14 @@ def _read_names_text(path: Path, classes: int) -> tuple[str, ...]:
 def read_class_folders(path: Path, split: str) -> LabelledFiles:
     """``PATH/<split>/<class>/*.jpg``. ``test`` may stand for ``val`` and the other way round."""
     stands_in = {"train": ["train"], "val": ["val", "test"], "test": ["test", "val"]}
-    folder = next((path / name for name in stands_in[split] if (path / name).is_dir()), None)
+    try:
+        return _class_folders(path, split, [path / name for name in stands_in[split]])
+    except OSError as error:
+        raise SaccadeError(f"{error.filename or path} cannot be read: {error.strerror}") from error
+
+
+def _class_folders(path: Path, split: str, folders: Sequence[Path]) -> LabelledFiles:
+    folder = next((f for f in folders if f.is_dir()), None)
     if folder is None:
         raise SaccadeError(f"{path} has no folder {split!r}: expected {path.name}/{split}/<class>/<picture>")
     # Classes are those of the training folder, so that every split numbers them alike.
@@ -236,11 +259,14 @@ def read_class_folders(path: Path, split: str) -> LabelledFiles:
     unknown = sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name not in classes)
     if unknown:
         raise SaccadeError(f"{folder} has the class {unknown[0]!r}, which {training} has not")
-    found = [(file, label) for label, name in enumerate(classes) for file in find_images(folder / name)]
-    empty = [name for label, name in enumerate(classes) if split == "train" and all(lab != label for _, lab in found)]
-    if empty or not found:
-        raise SaccadeError(f"{folder / empty[0] if empty else folder} holds no pictures")
-    return LabelledFiles(tuple(f for f, _ in found), tuple(label for _, label in found), tuple(classes))
+    files = {name: find_images(folder / name) for name in classes}
+    for name, found in files.items():
+        if not found and split == "train":
+            raise SaccadeError(f"{folder / name} holds no pictures")
+    pairs = [(file, label) for label, name in enumerate(classes) for file in files[name]]
+    if not pairs:
+        raise SaccadeError(f"{folder} holds no pictures")
+    return LabelledFiles(tuple(f for f, _ in pairs), tuple(label for _, label in pairs), tuple(classes))
 
 
 LAYOUTS = {

@@ -22,6 +22,8 @@ MARK = 9
 """Side of a mark in pixels."""
 JITTER = 2
 """How far from its edge, left or right, a mark may stand."""
+LEAST = 2 * (MARK + JITTER)
+"""Side of the smallest picture in which the marks cannot touch."""
 _SHAPES = (
     "...###... ..#####.. .#######. ######### ######### ######### .#######. ..#####.. ...###...",
     "######### ######### ##.....## ##.....## ##.....## ##.....## ##.....## ######### #########",

@@ -20,13 +20,13 @@ from saccade.config import to_json
 from saccade.data.layouts import EMBEDDED
 from saccade.engine.cost import count
 from saccade.engine.execute import working
-from saccade.engine.weights import load_model
+from saccade.engine.weights import identify, load_model
 from saccade.files import make_folder, write_text
 from saccade.inputs import Artifact
 from saccade.ledger import AGES, Entry
 from saccade.progress import Progress, clock
 from saccade.report.charts import line_chart
-from saccade.run import Run
+from saccade.run import Result, Run
 from saccade.system import Metric, System
 
 STYLES = {
@@ -123,7 +123,7 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
     seeds = sorted({run.order.config.seed for runs in subject.runs.values() for run in runs})
     data = getattr(order.config, "data", None)
     source = data if isinstance(data, str) else getattr(data, "source", None)
-    spent = sum((run.result or {}).get("seconds", 0.0) for runs in subject.runs.values() for run in runs)
+    spent = sum(run.result.seconds for runs in subject.runs.values() for run in runs if run.result)
     found = [
         ("system", f"{order.system}, preset {subject.preset}"),
         ("variants", ", ".join(subject.label(v) for v in subject.runs)),
@@ -170,7 +170,7 @@ def _table(subject: Subject) -> dict[str, Any] | None:
 def _values(runs: Sequence[Run]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for run in runs:
-        for name, value in (run.result or {"metrics": {}})["metrics"].items():
+        for name, value in run.metrics_found.items():
             found.setdefault(name, []).append(value)
     return found
 
@@ -227,6 +227,8 @@ def _curves(subject: Subject) -> list[str]:
         for record in runs[0].metrics():
             for group, target in (("losses", losses), ("metrics", metrics)):
                 for name, value in record.get(group, {}).items():
+                    if value is None:
+                        continue
                     line = target.setdefault(name, {}).setdefault(subject.label(variant), [])
                     line.append((record["total"], value))
     known = subject.system.metrics
@@ -241,22 +243,20 @@ def _costs(subject: Subject) -> dict[str, Any] | None:
     rows, threads = [], set()
     for variant, runs in subject.runs.items():
         run, order = runs[0], runs[0].order
-        result = run.result or {}
+        result = run.result or Result({})
         counted = None
         if run.weights is not None:
-            counted = count(subject.system, order.config, load_model(run.weights)[1].facts)
-        threads.add(result.get("threads", "?"))
-        step, memory = result.get("seconds_a_step"), result.get("peak_memory")
-        rate = result.get("samples_a_second")
+            counted = count(subject.system, order.config, identify(run.weights).facts)
+        threads.add(result.threads)
         rows.append(
             [
                 subject.label(variant),
                 f"{counted.parameters:,}" if counted else "–",
                 _short(counted.macs) if counted else "–",
-                f"{step * 1000:.0f} ms" if step else "–",
-                clock(result["seconds"]) if "seconds" in result else "–",
-                f"{rate:,.0f}" if rate else "–",
-                f"{memory / 2**20:,.0f} MiB" if memory else "–",
+                f"{result.seconds_a_step * 1000:.0f} ms" if result.seconds_a_step else "–",
+                clock(result.seconds),
+                f"{result.samples_a_second:,.0f}" if result.samples_a_second else "–",
+                f"{result.peak_memory / 2**20:,.0f} MiB" if result.peak_memory else "–",
             ]
         )
     if not rows:
@@ -274,12 +274,12 @@ def _short(number: float) -> str:
 
 def _made(subject: Subject) -> list[tuple[str, str]]:
     made = subject.first.environment()
-    packages = ", ".join(f"{k} {v}" for k, v in made.get("packages", {}).items())
+    packages = ", ".join(f"{name} {version}" for name, version in made.packages.items())
     return [
-        ("date", made.get("date", "")),
-        ("Saccade", f"{made.get('saccade')}" + (f", commit {made['commit']}" if made.get("commit") else "")),
-        ("Python", f"{made.get('python')}; {packages}"),
-        ("machine", made.get("machine", "")),
+        ("date", made.date),
+        ("Saccade", made.saccade + (f", commit {made.commit}" if made.commit else "")),
+        ("Python", f"{made.python}; {packages}"),
+        ("machine", made.machine),
     ]
 
 

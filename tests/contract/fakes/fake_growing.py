@@ -23,7 +23,7 @@ ABOUT = About("fake-growing", "Heads", ("N. Body",), "Nowhere 2020", ("recogniti
 @dataclass(frozen=True)
 class Config:
     tasks: int = 3
-    task: Training = Training(epochs=2, batch=8, carry=True, optimiser=Optimiser(lr=0.1))
+    task: Training = Training(epochs=2, batch=8, carry=True, optimiser=Optimiser(lr=0.02))
     seed: int = 0
 
 
@@ -51,7 +51,7 @@ class Growing(System):
     variants = {"heads": Variant("heads")}
     metrics = {"error": Metric("mean error", higher_is_better=False)}
     published = {"paper": Published({"tasks": 3, "heads": 3}, (1, 3), parameters=53)}
-    learns = Learns("regression", steps=12, share=0.7)
+    learns = Learns("regression", steps=40, share=0.7)
 
     def data(self, ctx, split):
         x = torch.randn(40, 6, generator=torch.Generator().manual_seed(len(split)))

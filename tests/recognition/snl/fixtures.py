@@ -22,6 +22,25 @@ def cifar10_python(path):
     (folder / "batches.meta").write_bytes(pickle.dumps(names, protocol=2))
 
 
+def cifar10_binary(path):
+    folder = path / "cifar-10-batches-bin"
+    folder.mkdir(parents=True)
+    for number, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
+        labels = np.array([[0], [3], [9], [1]], np.uint8)
+        (folder / f"{name}.bin").write_bytes(np.concatenate([labels, _pixels(4, number)], 1).tobytes())
+    (folder / "batches.meta.txt").write_text("".join(f"class{i}\n" for i in range(10)) + "\n")
+
+
+def cifar100_python(path):
+    folder = path / "cifar-100-python"
+    folder.mkdir(parents=True)
+    for number, name in enumerate(("train", "test")):
+        batch = {b"data": _pixels(3, number), b"fine_labels": [0, 99, 42], b"coarse_labels": [3, 19, 7]}
+        (folder / name).write_bytes(pickle.dumps(batch, protocol=2))
+    names = {b"fine_label_names": [f"fine{i}".encode() for i in range(100)]}
+    (folder / "meta").write_bytes(pickle.dumps(names, protocol=2))
+
+
 def cifar100_binary(path):
     folder = path / "cifar-100-binary"
     folder.mkdir(parents=True)
@@ -41,7 +60,11 @@ def class_folders(path):
             Image.new("RGB", (64, 33), colour).save(folder / "two.jpg")
 
 
-layouts = {"cifar10": cifar10_python, "cifar100": cifar100_binary, "folder": class_folders}
+layouts = {
+    "cifar10": {"python": cifar10_python, "binary": cifar10_binary},
+    "cifar100": {"python": cifar100_python, "binary": cifar100_binary},
+    "folder": class_folders,
+}
 
 
 def prediction(folder):

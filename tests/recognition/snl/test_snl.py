@@ -94,4 +94,4 @@ def test_labels_that_the_weights_do_not_know_are_refused(weights, here, capsys):
 
     fixtures.cifar10_python(here / "data")
     assert main(["eval", "snl", "--weights", str(weights()), "--data", "cifar10:data", "--quiet"]) == 2
-    assert "label" in capsys.readouterr().err
+    assert "the weights know the classes different, same, the data has class0" in capsys.readouterr().err

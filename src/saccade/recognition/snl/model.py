@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from saccade.errors import SaccadeError
 from saccade.nn import Nonlocal, NonlocalBlock, NonlocalStage, PreResNet, ResNet, SpectralNonlocal
 from saccade.nn.stages import Insert, Stages
 
@@ -47,6 +48,12 @@ class Model:
     """Width of the block's embeddings (0: half its channels)."""
     dropout: float = 0.5
     """Before the classifier of a PreResNet."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.dropout < 1:
+            raise SaccadeError(f"dropout is a share from 0 to below 1, got {self.dropout}")
+        if not 0 <= self.inner <= 65_536:
+            raise SaccadeError(f"inner is a number of channels (0: half of the block's), got {self.inner}")
 
 
 def build(model: Model, classes: int) -> Stages:

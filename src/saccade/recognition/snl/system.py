@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from saccade.context import Context
 from saccade.data import images
 from saccade.data.draw import Panel, fitted, grid, overlay
-from saccade.data.layouts import find
+from saccade.data.layouts import EMBEDDED, find
 from saccade.data.loader import Data
 from saccade.errors import SaccadeError
 from saccade.files import replacing
@@ -27,7 +27,7 @@ from saccade.recognition.data import LAYOUTS, View, Viewed
 from saccade.recognition.snl import ABOUT
 from saccade.recognition.snl.claims import CLAIMS
 from saccade.recognition.snl.model import Model, attention, build
-from saccade.recognition.synth import MARK, Relations, relations
+from saccade.recognition.synth import LEAST, MARK, Relations, relations
 from saccade.system import Learns, Metric, Published, Reported, System, Variant
 from saccade.training import Optimiser, Schedule, Training
 
@@ -42,6 +42,13 @@ class Pictures(View):
     """embedded: pictures to train on; a quarter as many to validate and to test."""
     noise: float = 0.15
     """embedded: grain of the ground."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.count < 24 or not self.noise >= 0:
+            raise SaccadeError(f"embedded data has count >= 24 and noise >= 0, got {self.count} and {self.noise}")
+        if self.source == EMBEDDED and self.size < LEAST:
+            raise SaccadeError(f"embedded pictures have a size of at least {LEAST}, got {self.size}")
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,12 @@ class Facts:
     classes: int
     labels: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not 1 <= self.classes <= 1_000_000 or (self.labels and len(self.labels) != self.classes):
+            raise SaccadeError(
+                f"{self.classes} classes with {len(self.labels)} names are not the facts of a classifier"
+            )
+
 
 Ctx = Context[Config, Facts]
 
@@ -77,14 +90,14 @@ class Inputs:
 
 
 def _cifar_training() -> Training:
-    """300 epochs after 10 of warm-up, tenths at 150 and 250, both counted from the end of the warm-up."""
-    schedule = Schedule("multistep", unit="epoch", warmup=10, warmup_from=0.01, milestones=(160, 260))
+    """300 epochs after 10 of warm-up (the tenth has the full rate already), tenths at 150 and 250 after it."""
+    schedule = Schedule("multistep", unit="epoch", warmup=9, warmup_from=0.01, milestones=(160, 260))
     optimiser = Optimiser("sgd", lr=0.1, momentum=0.9, weight_decay=1e-4, schedule=schedule)
     return Training(epochs=310, batch=128, evaluate_every=5, optimiser=optimiser)
 
 
 def _imagenet_training() -> Training:
-    schedule = Schedule("multistep", unit="epoch", warmup=10, warmup_from=0.01, milestones=(41, 71, 91))
+    schedule = Schedule("multistep", unit="epoch", warmup=9, warmup_from=0.01, milestones=(41, 71, 91))
     optimiser = Optimiser("sgd", lr=0.01, momentum=0.9, weight_decay=1e-4, schedule=schedule)
     return Training(epochs=110, batch=100, evaluate_every=1, optimiser=optimiser)
 
@@ -135,7 +148,7 @@ class SNL(System[Config, Facts]):
     metrics = {"top1": Metric("Top-1", "%"), "top5": Metric("Top-5", "%")}
     embedded = (
         "Embedded: generated pictures with a coloured mark at the left and one at the right edge; the label says "
-        "whether the two have the same colour. The network sees both at once only through a nonlocal block."
+        "whether the two have the same colour. No cell of the network sees both, except through a nonlocal block."
     )
     layouts = LAYOUTS
     reported = (
@@ -200,6 +213,9 @@ class SNL(System[Config, Facts]):
 
     def evaluate(self, ctx: Ctx, model: nn.Module | None, data: Data) -> Mapping[str, float]:
         assert model is not None
+        own = cast(Viewed, data).data.classes
+        if ctx.facts.labels and tuple(own) != ctx.facts.labels:
+            raise SaccadeError(f"the weights know the classes {_some(ctx.facts.labels)}, the data has {_some(own)}")
         found = [(model(pictures).float(), labels) for pictures, labels in ctx.batches(data, 100)]
         logits, labels = (ctx.gather(torch.cat(part)) for part in zip(*found, strict=True))
         scores = {"top1": topk_accuracy(logits, labels)}
@@ -284,6 +300,10 @@ def _look(ctx: Ctx, network: Stages, picture: Tensor, points: Sequence[Point]) -
     scale = shown.shape[-1] / side
     marks = tuple(Point(p.x * scale, p.y * scale) for p in inside)
     return _Look(shown, marks, logits[0].cpu(), {place: heat[0].cpu() for place, heat in maps.items()})
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _middle(picture: Tensor) -> tuple[Point, ...]:

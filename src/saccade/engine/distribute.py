@@ -1,0 +1,67 @@
+"""Several processes: PyTorch's own launcher starts them, Fabric joins them, and the first one speaks for all.
+
+``saccade train NAME --devices 2`` starts itself again under torchrun. On several machines the user does::
+
+    torchrun --nnodes 2 --nproc-per-node 4 --node-rank 0 --master-addr HOST --master-port 29500 \\
+        -m saccade train NAME --devices 4 --nodes 2
+
+on each of them (with its own ``--node-rank``), in a folder that all of them share.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from saccade.engine import signals
+from saccade.errors import Interrupted, SaccadeError
+from saccade.progress import EVENTS_VARIABLE, Progress, follow, show_progress
+from saccade.run import Runtime
+
+
+def under_torchrun() -> bool:
+    """Whether this is one of several processes that torchrun started."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "LOCAL_WORLD_SIZE" in os.environ
+
+
+def leads() -> bool:
+    """Whether this process is the only one, or the one that writes."""
+    return not under_torchrun() or os.environ.get("RANK") == "0"
+
+
+def launch(args: Sequence[str], runtime: Runtime, quiet: bool) -> int:
+    """Start this command again as several processes, and see it to its end."""
+    if runtime.nodes > 1:
+        line = f"torchrun --nnodes {runtime.nodes} --nproc-per-node {runtime.devices} --node-rank RANK"
+        raise SaccadeError(
+            f"on {runtime.nodes} machines, start it on each with: {line} --master-addr HOST --master-port 29500 "
+            f"-m saccade train {' '.join(args)}"
+        )
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={runtime.devices}"]
+    with show_progress(quiet) as progress, signals.listening() as stop:
+        child = subprocess.Popen(
+            [*command, "--no-python", sys.executable, "-m", "saccade", "train", *args],
+            env=os.environ | {EVENTS_VARIABLE: "json"},
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        stop.listeners.append(lambda number: child.send_signal(signal.SIGTERM))
+        said = _sentence(child, progress)
+        code = child.wait()
+    if stop():
+        raise Interrupted(said or "stopped", stop.signal_number)
+    if code:
+        raise SaccadeError(said or f"one of the {runtime.devices} processes died, and the others were stopped")
+    return 0
+
+
+def _sentence(child: subprocess.Popen[str], progress: Progress) -> str:
+    """Show what the processes report; of what they and torchrun complain about, the sentence that is ours."""
+    assert child.stderr is not None
+    plain = follow(child.stderr, progress)
+    ours = [line.removeprefix("saccade: ") for line in plain if line.startswith("saccade: ")]
+    return ours[0] if ours else ""
