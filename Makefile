@@ -9,7 +9,7 @@ JOBS   ?= 2
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready-$(TORCH)
-DOCS   := $(VENV)/.ready-docs
+DOCS   := $(VENV)/.docs-ready
 
 # One thread a process: small networks run faster so, and the tests run JOBS processes at once.
 export OMP_NUM_THREADS ?= 1
@@ -51,9 +51,9 @@ env: $(STAMP)
 # torch goes first and alone, so that only its own lookup asks PyTorch's index.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	rm -f $(VENV)/.ready-*
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(SWITCH) --constraint constraints.txt $(TORCH_INDEX) torch
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	rm -f $(VENV)/.ready-*
 	touch $@
 
 $(DOCS): $(STAMP)

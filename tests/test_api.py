@@ -51,6 +51,41 @@ def test_load_needs_the_file_alone(run):
     assert torch.equal(model(x), same(x))
 
 
+def test_create_checks_what_is_given_against_the_file(run):
+    assert saccade.create("fake-byhand", variant="sign", weights=run.weights)
+    with pytest.raises(SaccadeError, match="holds the variant 'sign', not 'still'"):
+        saccade.create("fake-byhand", variant="still", weights=run.weights)
+    with pytest.raises(SaccadeError, match="was trained with classes=None, not 3"):
+        saccade.create("fake-byhand", weights=run.weights, classes=3)
+
+
+def test_the_callers_threads_random_numbers_and_model_are_left_alone(run):
+    model = saccade.load(run.weights).train()
+    torch.manual_seed(5)
+    expected = torch.rand(2)
+    torch.manual_seed(5)
+    torch.set_num_threads(1)
+    saccade.evaluate(model)
+    assert torch.equal(torch.rand(2), expected)
+    assert torch.get_num_threads() == 1
+    assert model.training
+
+
+def test_weights_with_nan_in_them_are_refused(run, tmp_path):
+    from saccade.files import load_tensors, save_tensors
+
+    tensors, metadata = load_tensors(run.weights)
+    tensors["0.bias"][0] = float("nan")
+    save_tensors(tmp_path / "nan.safetensors", tensors, metadata)
+    with pytest.raises(SaccadeError, match="'0.bias' holds values that are not numbers"):
+        saccade.load(tmp_path / "nan.safetensors")
+
+
+def test_a_split_that_is_none_is_refused(run):
+    with pytest.raises(SaccadeError, match=r"no split 'tset' \(did you mean 'test'"):
+        saccade.evaluate(run.weights, split="tset")
+
+
 def test_weights_of_another_system_are_refused(run):
     with pytest.raises(SaccadeError, match="holds a model of 'fake-byhand', not of 'snl'"):
         saccade.create("snl", weights=run.weights)
@@ -91,6 +126,10 @@ def test_features_of_any_stage_of_any_model():
     assert list(found) == ["1", "0"]
     assert torch.equal(found["1"], model[0](x).relu())
     assert not model[0]._forward_hooks
+    nested = nn.ModuleDict({"parts": nn.ModuleList([nn.Linear(2, 2)])})
+    nested.forward = lambda x: nested["parts"][0](x)
+    with pytest.raises(SaccadeError, match="'parts' is not called as a whole"):
+        saccade.features(nested, "parts", x)
     with pytest.raises(SaccadeError, match="no module '9'"):
         saccade.features(model, "9", x)
 

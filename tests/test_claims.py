@@ -33,6 +33,10 @@ def claim(found, threshold=1.0, sense="at most", kind="exact"):
         ([0.5, 1.5, 1.0], "at least", "not resolved at this scale"),
         ([5.0], "at least", "not resolved at this scale"),  # one seed decides nothing
         ([1.0, 1.0], "at least", "holds"),
+        ([1.0, 1.0], "above", "does not hold"),  # a tie is no victory
+        (1.0, "above", "does not hold"),
+        (0.9, "below", "holds"),
+        ([math.inf, 1.0], "at least", "does not hold"),
         ([], "at least", "cannot be judged here"),
         (CannotJudge("needs ImageNet"), "at most", "cannot be judged here"),
     ],
@@ -42,6 +46,10 @@ def test_verdicts(found, sense, verdict):
     assert judgement.verdict == verdict
     if isinstance(found, CannotJudge):
         assert judgement.reason == "needs ImageNet"
+
+
+def test_one_training_decides_nothing_however_it_is_returned():
+    assert judge(claim(5.0, sense="at least", kind="empirical"), None).verdict == "not resolved at this scale"
 
 
 def test_the_interval_is_students():

@@ -78,6 +78,13 @@ def test_a_child_that_fails_is_told_in_one_sentence(tmp_path, children_know_the_
         obtain([bad, orders()[1]], Plan(tmp_path, jobs=2), Progress())
 
 
+def test_a_child_that_diverges_has_the_exit_code_of_a_diverged_run(tmp_path, children_know_the_fakes):
+    wild = [Needs(v, changes=(("train.optimiser.lr", 1e30),)) for v in ("sign", "still")]
+    with pytest.raises(SaccadeError, match="the loss 'fit' is") as failure:
+        obtain(orders(wild), Plan(tmp_path, jobs=2), Progress())
+    assert failure.value.exit_code == 1
+
+
 def test_an_interrupted_study_goes_on(tmp_path):
     with pytest.raises(Interrupted):
         obtain(orders(), Plan(tmp_path, jobs=1), StopAt(5))
@@ -86,17 +93,41 @@ def test_an_interrupted_study_goes_on(tmp_path):
     assert [r.metrics() for r in done] == [r.metrics() for r in whole]
 
 
-def test_a_signal_stops_every_child_and_the_same_command_goes_on(tmp_path, children_know_the_fakes):
-    """The real thing: `saccade run` with two children, interrupted from outside."""
-    command = [sys.executable, "-m", "saccade", "run", "snl", "--variants", "none", "nl", "--runs", str(tmp_path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
-    wait_for(lambda: len(list(tmp_path.glob("snl/*/metrics.jsonl"))) == 2)
+LONG = """
+import sys
+from pathlib import Path
+from saccade.claims import Needs
+from saccade.cli.main import main
+from saccade.errors import SaccadeError
+from saccade.progress import Progress
+from saccade.run import Runtime
+from saccade.study import Plan, obtain, order_for
+needs = [Needs(v, 0, changes=(("train.steps", 3000),)) for v in ("sign", "still")]
+try:
+    obtain([order_for("fake-byhand", n, Runtime()) for n in needs], Plan(Path(sys.argv[1]), jobs=2), Progress())
+except SaccadeError as error:
+    print(error, file=sys.stderr)
+    sys.exit(error.exit_code)
+"""
+
+
+def test_a_signal_stops_every_child_and_the_same_command_goes_on_to_the_same_bits(tmp_path, children_know_the_fakes):
+    """The real thing: two children, interrupted from outside, and the same command again."""
+    command = [sys.executable, "-c", LONG]
+    process = subprocess.Popen([*command, str(tmp_path / "a")], stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: len([p for p in tmp_path.glob("a/fake-byhand/*/metrics.jsonl") if p.stat().st_size > 5000]) == 2)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert "goes on from here" in said
-    assert len(list(tmp_path.glob("snl/*/checkpoints/*"))) == 2
     assert not any(str(tmp_path) in line for line in running()), "a child is still there"
+    assert len(list(tmp_path.glob("a/fake-byhand/*/checkpoints/0*"))) == 2
+    assert not list(tmp_path.glob("a/fake-byhand/*/result.json"))
+    subprocess.run([*command, str(tmp_path / "a")], check=True)
+    subprocess.run([*command, str(tmp_path / "b")], check=True)
+    for variant in ("sign", "still"):
+        one, two = (next(tmp_path.glob(f"{x}/fake-byhand/*-{variant}-s0/last.safetensors")) for x in "ab")
+        assert one.read_bytes() == two.read_bytes()
 
 
 def wait_for(happened, seconds=60):
@@ -175,6 +206,54 @@ def test_an_endless_interval_survives_storing(tmp_path, with_claims, monkeypatch
     (entry,) = known("fake-byhand", tmp_path)
     assert (entry.judgement.low, entry.judgement.high) == (float("-inf"), float("inf"))
     assert entry.judgement.verdict == "not resolved at this scale"
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), float("-inf")])
+def test_a_value_that_is_no_number_does_not_hold_and_survives_storing(value, tmp_path, with_claims, monkeypatch):
+    one = [Claim("exact", "E.", "Eq.", "exact", lambda _: value, 1.5, "at most" if value > 0 else "at least")]
+    monkeypatch.setattr(type(catalogue.load("fake-byhand")), "claims", one)
+    store(measure("fake-byhand", one, Plan(tmp_path, jobs=1), Progress(), ""), tmp_path / "fake-byhand")
+    (entry,) = known("fake-byhand", tmp_path)
+    assert entry.judgement.verdict == "does not hold"
+    assert repr(entry.judgement.measured) == repr(value)
+
+
+def test_a_result_that_rests_on_runs_of_older_shared_code_says_so(tmp_path, with_claims):
+    import json
+
+    plan = Plan(tmp_path, jobs=1)
+    measure("fake-byhand", CLAIMS[:1], plan, Progress(), "")
+    for path in tmp_path.glob("fake-byhand/*/environment.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"shared": "older"}))
+    (entry,) = measure("fake-byhand", CLAIMS[:1], plan, Progress(), "")
+    assert entry.age == "older shared code"
+
+
+@pytest.mark.parametrize("name", ["training", "seeding", "context", "claims", "system"])
+def test_the_shared_fingerprint_covers_the_contract(name, monkeypatch):
+    versions.shared_fingerprint.cache_clear()
+    before = versions.shared_fingerprint("snl")
+    versions.shared_fingerprint.cache_clear()
+    read = Path.read_bytes
+    changed = lambda self: read(self) + (b"#" if self.name == f"{name}.py" else b"")  # noqa: E731
+    monkeypatch.setattr(Path, "read_bytes", changed)
+    assert versions.shared_fingerprint("snl") != before
+    versions.shared_fingerprint.cache_clear()
+
+
+def test_runs_of_another_precision_are_not_shared(tmp_path):
+    low = dataclasses.replace(orders()[0], runtime=Runtime(precision="bf16-mixed"))
+    obtain([low], Plan(tmp_path, jobs=1, runtime=low.runtime), Progress())
+    assert find(low, tmp_path) is not None
+    assert find(orders()[0], tmp_path) is None
+
+
+@pytest.mark.parametrize("content", ["{}", '{"system": 3, "config": {}}', "[" * 100_000, '{"system": "fake-byhand"}'])
+def test_a_run_folder_of_any_content_is_passed_over(content, tmp_path):
+    folder = tmp_path / "fake-byhand" / "20200101-000000-x-s0"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(content)
+    assert find(orders()[0], tmp_path) is None
 
 
 def test_the_environment_names_versions_and_code():

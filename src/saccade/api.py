@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from saccade import catalogue
 from saccade.config import from_json, override, to_json
 from saccade.engine import weights as weight_files
-from saccade.engine.devices import make_fabric
 from saccade.engine.evaluate import run_evaluation
 from saccade.engine.execute import working
 from saccade.engine.weights import Identity
@@ -133,12 +132,14 @@ def run_judgement(
     if split not in SPLITS:
         raise SaccadeError(f"no split {split!r}{did_you_mean(split, SPLITS)}")
     used, shown = machine or Machine(), progress or Progress()
-    with tempfile.TemporaryDirectory() as scratch, _as_it_was(model):
-        fabric = make_fabric(used)
-        with working(system, config, Path(scratch), used, shown, identity.facts, fabric) as ctx:
-            data = system.prepare(ctx, system.data(ctx, split))
-            placed = model.to(ctx.device, ctx.float_type) if model is not None else None
-            return run_evaluation(system, ctx, placed, data, fabric)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        _as_it_was(model),
+        working(system, config, Path(scratch), used, shown, identity.facts) as ctx,
+    ):
+        data = system.prepare(ctx, system.data(ctx, split))
+        placed = model.to(ctx.device, ctx.float_type) if model is not None else None
+        return run_evaluation(system, ctx, placed, data)
 
 
 def predict(
@@ -171,11 +172,10 @@ def run_prediction(
     make_folder(folder)
     used, shown = machine or Machine(), progress or Progress()
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as scratch, _as_it_was(model):
-        fabric = make_fabric(used)
-        with working(system, identity.config, Path(scratch), used, shown, identity.facts, fabric) as ctx:
+        with working(system, identity.config, Path(scratch), used, shown, identity.facts) as ctx:
             if model is not None:
                 model.to(ctx.device, ctx.float_type).eval()
-            with torch.no_grad(), fabric.autocast():
+            with torch.no_grad(), ctx.autocast():
                 made = list(system.predict(ctx, model, inputs))
         for path in sorted(Path(scratch).iterdir()):
             _move(path, folder / path.name)

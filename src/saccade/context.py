@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -23,6 +24,10 @@ G = TypeVar("G", Tensor, list[Any])
 
 def _backward(loss: Tensor) -> None:
     loss.backward()
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 @dataclass
@@ -59,7 +64,12 @@ class Context(Generic[C, F]):
 
     rank: int = 0
     world: int = 1
+    """This process, of so many."""
     workers: int = 0
+    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """The precision that was asked for."""
+    agree: Callable[[Any], Any] = _itself
+    """What the first process has, in all of them."""
 
     def log(self, **values: float | Tensor) -> None:
         """Write numbers beside the losses of this step."""

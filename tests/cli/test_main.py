@@ -1,6 +1,8 @@
 """Commands in-process: what they print, what they leave, and their exit codes."""
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -8,6 +10,8 @@ import pytest
 
 from saccade.cli.main import main
 from saccade.run import Run, runs
+
+FAKES = Path(__file__).parents[1] / "contract" / "fakes"
 
 
 def test_no_arguments_greet_with_the_four_things_one_would_do_first(capsys):
@@ -17,7 +21,17 @@ def test_no_arguments_greet_with_the_four_things_one_would_do_first(capsys):
 
 
 @pytest.mark.parametrize(
-    "args", [["--help"], ["-h"], ["train", "--help"], ["run", "snl", "--help"], ["claims", "--help"]]
+    "args",
+    [
+        ["--help"],
+        ["-h"],
+        ["train", "--help"],
+        ["run", "snl", "--help"],
+        ["claims", "--help"],
+        ["eval", "snl", "--help"],
+        ["predict", "snl", "--help"],
+        ["train", "snl", "--help"],
+    ],
 )
 def test_help_is_for_everyone(args, capsys):
     assert main(args) == 0
@@ -44,6 +58,16 @@ def test_help_is_for_everyone(args, capsys):
         (["claims", "snl", "--only", "snl-filtr"], "no claim 'snl-filtr'"),
         (["claims", "nope"], "no system 'nope'"),
         (["bench", "fake-ruler"], "fake-ruler has no bench"),
+        (["train", "snl", "--threads", "1000000"], "threads is a number from 0 to 1024"),
+        (["train", "snl", "--model.dropout", "2"], "dropout is a share"),
+        (["train", "snl", "--data.count", "-5"], "count >= 24"),
+        (["train", "snl", "--data.size", "5"], "8 <= size <= resize"),
+        (["train", "snl", "--data.areas", "-1", "-1"], "areas are two shares above 0"),
+        (["train", "snl", "--train.optimiser.clip", "-1"], "clip is at least 0"),
+        (["train", "snl", "--train.optimiser.betas", "2", "2"], "betas are from 0 to below 1"),
+        (["train", "snl", "--train.optimiser.schedule.warmup", "-3"], "warmup is at least 0"),
+        (["train", "snl", "--train.optimiser.rates", "nope", "2"], "no parameter has a name like 'nope'"),
+        (["train", "snl", "--model.at", "layer9.0"], "no residual block 'layer9.0'"),
         (["eval", "snl", "--weights", "nowhere"], "nowhere does not exist"),
         (["predict", "fake-game", "x"], "fake-game offers no prediction on files"),
     ],
@@ -104,6 +128,52 @@ def test_resume_refuses_another_config(here, capsys):
     assert "was started with train.steps=2, not 9" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--precision", "bf16-mixed"], "was started with precision='32-true', not 'bf16-mixed'"),
+        (["--init", "w.safetensors"], "was started with init='', not 'w.safetensors'"),
+        (["--variant", "still"], "--variant does not go with an old run"),
+    ],
+)
+def test_an_old_run_keeps_what_decides_its_result(flags, said, here, capsys):
+    assert main(["train", "fake-byhand", "--train.steps", "2", "--quiet", "--no-report"]) == 0
+    (run,) = runs("fake-byhand")
+    capsys.readouterr()
+    assert main(["train", "--resume", str(run.folder), *flags]) == 2
+    assert said in capsys.readouterr().err
+    assert main(["train", "--resume", str(run.folder), "--workers", "1", "--quiet", "--no-report"]) == 0
+
+
+def test_underscores_are_hyphens(here, capsys):
+    assert main(["train", "fake-byhand", "--train.steps", "2", "--quiet", "--no-report"]) == 0
+    (first,) = runs("fake-byhand")
+    assert main(["train", "--from_run", str(first.folder), "--quiet", "--no-report"]) == 0
+    assert {r.order.config.train.steps for r in runs("fake-byhand")} == {2}
+
+
+def test_a_training_that_never_began_leaves_no_folder(here, capsys):
+    assert main(["train", "snl", "--data", "cifar10:nowhere", "--quiet"]) == 2
+    assert not [p for p in (here / "runs").rglob("*") if p.is_file()]
+
+
+def test_predictions_appear_together_or_not_at_all(here, capsys):
+    (here / "a").write_text("1 2\n3 4\n")
+    (here / "b").write_text("1 2 3\n4 5 6\n")
+    (here / "bad").write_text("1 x\n")
+    assert main(["predict", "fake-ruler", "a", "bad", "-o", "out", "--quiet"]) == 2
+    assert list((here / "out").iterdir()) == []
+    assert main(["predict", "fake-ruler", "a", "a", "-o", "out", "--quiet"]) == 0
+    assert [p.name for p in (here / "out").iterdir()] == ["distance.json"]
+
+
+def test_a_reader_that_has_gone_is_no_error(tmp_path):
+    command = f"{sys.executable} -m saccade show snl | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "0"
+    assert done.stderr == ""
+
+
 def test_resume_of_a_finished_run_gives_its_result(here, capsys):
     assert main(["train", "fake-byhand", "--train.steps", "2", "--quiet", "--no-report"]) == 0
     (run,) = runs("fake-byhand")
@@ -148,8 +218,10 @@ def test_run_leaves_ablations_out_unless_asked(here, capsys):
     assert list(json.loads(capsys.readouterr().out)["metrics"]) == ["game", "free"]
 
 
-def test_run_of_a_system_without_training_judges_it(here, capsys):
-    assert main(["run", "fake-ruler", "--jobs", "1", "--json", "--quiet"]) == 0
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_run_of_a_system_without_training_judges_it(jobs, here, capsys, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(FAKES))
+    assert main(["run", "fake-ruler", "--jobs", jobs, "--json", "--quiet"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["metrics"] == {"plain": {"distance": 0.5}, "doubled": {"distance": 1.0}}
     assert found["claims"][0]["judgement"]["verdict"] == "holds"
@@ -166,8 +238,7 @@ def test_claims_measures_stores_and_shows(here, capsys):
 
 
 def test_claims_go_on_in_the_background_if_asked(here, capsys, monkeypatch):
-    fakes = Path(__file__).parents[1] / "contract" / "fakes"
-    monkeypatch.setenv("PYTHONPATH", str(fakes))
+    monkeypatch.setenv("PYTHONPATH", str(FAKES))
     assert main(["claims", "fake-ruler", "--background"]) == 0
     assert "kill" in capsys.readouterr().out
     end = time.monotonic() + 60

@@ -16,6 +16,7 @@ from saccade.engine.fit import Place
 from saccade.engine.optimisers import build_optimiser, load_state_by_name, set_rate, state_by_name
 from saccade.engine.weights import identify, load_model
 from saccade.errors import Diverged, SaccadeError
+from saccade.files import load_tensors
 from saccade.progress import Progress
 from saccade.run import Order, Run, Runtime
 from saccade.system import Metric, System, Variant
@@ -118,6 +119,133 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_checkpo
         execute(poisoned, Progress())
     assert all(v.isfinite().all() for v in weights(poisoned).values())
     assert poisoned.result is None
+
+
+def test_weights_that_are_not_finite_never_replace_a_good_checkpoint(run, monkeypatch):
+    def losses(self, ctx, model, batch):
+        loss = ((model(batch[0]) - batch[1]) ** 2).mean()
+        if ctx.step == 2:  # a finite loss whose gradient is not: the root of zero
+            loss = loss + (0 * model.weight).abs().sqrt().sum()
+        return {"fit": loss}
+
+    monkeypatch.setattr(Line, "losses", losses)
+    spoilt = run(Config(), save_every=0.0)
+    with pytest.raises(Diverged, match=r"'weight' is not finite after step 3.*checkpoints/000002"):
+        execute(spoilt, Progress())
+    assert all(v.isfinite().all() for v in weights(spoilt).values())
+
+
+def test_a_first_evaluation_that_is_no_number_is_not_the_best(run, monkeypatch):
+    values = iter([math.nan, 3.0, 2.0, 2.5, 0.0])
+    monkeypatch.setattr(Line, "evaluate", lambda self, ctx, model, data: {"error": next(values)})
+    config = replace(Config(), train=replace(Config().train, steps=0, epochs=4, keep="best"))
+    made = run(config)
+    execute(made, Progress())
+    assert identify(made.folder / "best.safetensors")
+    assert (made.folder / "last.safetensors").read_bytes() == (made.folder / "best.safetensors").read_bytes()
+    assert [r["metrics"]["error"] for r in made.metrics() if "metrics" in r] == [None, 3.0, 2.0, 2.5]
+
+
+@pytest.mark.parametrize("pieces", [2, 4])
+def test_uneven_pieces_make_the_same_step(run, pieces):
+    train = replace(Config().train, batch=12, drop_last=False, epochs=2, steps=0)  # 16 samples: 12 and 4
+    whole, cut = (run(replace(Config(), train=replace(train, accumulate=n))) for n in (1, pieces))
+    execute(whole, Progress())
+    execute(cut, Progress())
+    torch.testing.assert_close(weights(cut)["weight"], weights(whole)["weight"])
+
+
+def test_double_precision_is_double_and_goes_on_to_the_same_bits(run):
+    whole, parted = (run(Config(), precision="64-true") for _ in range(2))
+    execute(whole, Progress())
+    stop_and_go_on(parted, 3)
+    found, again = (load_tensors(r.weights)[0] for r in (whole, parted))
+    assert found["weight"].dtype == torch.float64
+    assert torch.equal(found["weight"], again["weight"])
+
+
+def test_autocast_reaches_whatever_part_of_the_model_is_called(run, monkeypatch):
+    seen = []
+
+    def losses(self, ctx, model, batch):
+        part = nn.functional.linear(batch[0], model.weight)
+        seen.append(part.dtype)
+        return {"fit": ((part.float() - batch[1]) ** 2).mean()}
+
+    monkeypatch.setattr(Line, "losses", losses)
+    execute(run(Config(), precision="bf16-mixed"), Progress())
+    assert set(seen) == {torch.bfloat16}
+
+
+def test_a_phase_that_carries_on_refuses_another_kind_of_optimiser(tmp_path):
+    system = catalogue.load("fake-mining")
+    config = system.configure("tiny", changes={"polish.optimiser.kind": "adam"})
+    with pytest.raises(SaccadeError, match="'polish' cannot carry what 'optimiser' remembers over from sgd to adam"):
+        execute(start("fake-mining", config, tmp_path), Progress())
+
+
+def test_a_phase_that_carries_on_has_its_own_rates_and_decays(tmp_path):
+    from saccade.engine import checkpoint
+
+    system = catalogue.load("fake-mining")
+    changes = {"train.optimiser.weight_decay": 0.5, "polish.optimiser.weight_decay": 0.0, "polish.optimiser.lr": 0.0}
+    made = start("fake-mining", system.configure("tiny", changes=changes), tmp_path)
+    execute(made, Progress())
+    before, after = (checkpoint.read(p).weights for p in sorted(made.folder.glob("checkpoints/0*")))
+    assert torch.equal(before["weight"], after["weight"])  # a rate of 0, and no decay brought along
+
+
+def test_numpy_and_random_are_seeded_too(run, monkeypatch):
+    import random
+
+    import numpy as np
+
+    def losses(self, ctx, model, batch):
+        return {"fit": ((model(batch[0]) - batch[1] * random.random() * np.random.rand()) ** 2).mean()}
+
+    monkeypatch.setattr(Line, "losses", losses)
+    one, two = (run(Config()) for _ in range(2))
+    execute(one, Progress())
+    stop_and_go_on(two, 2)
+    assert torch.equal(weights(one)["weight"], weights(two)["weight"])
+
+
+def test_a_run_is_carried_on_by_one_process_at_a_time(run):
+    import threading
+
+    made, said = run(Config()), []
+    with made.locked(said.append):
+        thread = threading.Thread(target=lambda: execute(made, Said(said)))
+        thread.start()
+        while not said:
+            thread.join(0.01)
+        assert "is being carried on by another process" in said[0]
+        assert made.result is None
+    thread.join()
+    assert made.result is not None
+
+
+class Said(Progress):
+    def __init__(self, lines):
+        self.lines = lines
+
+    def say(self, text):
+        self.lines.append(text)
+
+
+def test_no_whole_checkpoint_left_is_said(run):
+    made, said = run(Config()), []
+    execute(made, Progress())
+    (made.folder / "result.json").unlink()
+    for path in made.folder.glob("checkpoints/0*/state.pt"):
+        path.write_bytes(b"")
+    execute(made, Said(said))
+    assert any("no other is left: starting over" in line for line in said)
+
+
+def test_a_pattern_that_no_parameter_has_is_refused():
+    with pytest.raises(SaccadeError, match=r"no parameter has a name like 'bakbone\.\*'"):
+        build_optimiser(Optimiser(rates={"bakbone.*": 0.1}), nn.Linear(1, 1))
 
 
 def test_the_run_folder_says_everything(run):

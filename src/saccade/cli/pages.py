@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from saccade import catalogue
 from saccade.cli.options import read, take_name
-from saccade.cli.show import document, table
+from saccade.cli.show import console, document, table
 from saccade.config import to_json
 from saccade.errors import SaccadeError
 
@@ -63,16 +63,15 @@ def show(args: Sequence[str]) -> int:
     if options.json:
         document(to_json(page) | {"readme": catalogue.readme(name)})
         return 0
-    from rich.console import Console
     from rich.markdown import Markdown
 
-    console = Console()
-    console.print(f"[bold]{page.title}[/]\n{', '.join(page.authors)}. {page.venue}.\n", highlight=False)
-    console.print(page.summary + "\n", highlight=False)
-    console.print(Markdown(catalogue.readme(name)))
-    console.print(f"\nlicence {page.licence}. {page.intended_use}", highlight=False)
+    out = console()
+    out.print(f"[bold]{page.title}[/]\n{', '.join(page.authors)}. {page.venue}.\n", highlight=False)
+    out.print(page.summary + "\n", highlight=False)
+    out.print(Markdown(catalogue.readme(name)))
+    out.print(f"\nlicence {page.licence}. {page.intended_use}", highlight=False)
     for link in page.links:
-        console.print(link)
+        out.print(link)
     return 0
 
 

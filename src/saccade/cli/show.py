@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
 from saccade.files import finite
 from saccade.ledger import Entry
 from saccade.system import Metric
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 SIGNS = {
     "holds": "[green]holds[/]",
@@ -21,6 +24,17 @@ SIGNS = {
 }
 
 
+def console() -> Console:
+    """Standard output, in colour on a terminal."""
+    from rich.console import Console
+
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # for the command to answer: the reader has gone, and nothing is wrong
+
+    return Plain()
+
+
 def document(value: Any) -> None:
     """One JSON document on standard output."""
     print(json.dumps(finite(value), indent=1))
@@ -28,7 +42,6 @@ def document(value: Any) -> None:
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> None:
     """A table on standard output."""
-    from rich.console import Console
     from rich.table import Table
 
     made = Table(title=title, title_justify="left", caption=caption, caption_justify="left", header_style="bold")
@@ -36,7 +49,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], cap
         made.add_column(escape(column), overflow="fold", no_wrap=number == 0)
     for row in rows:
         made.add_row(*map(escape, row))
-    Console().print(made)
+    console().print(made)
 
 
 def metrics_table(title: str, metrics: Mapping[str, Metric], rows: Mapping[str, Mapping[str, float]]) -> None:
@@ -48,7 +61,6 @@ def metrics_table(title: str, metrics: Mapping[str, Metric], rows: Mapping[str, 
 
 def claims_table(entries: Sequence[Entry]) -> None:
     """The ledger: a verdict and a statement a row, the figures below it."""
-    from rich.console import Console
     from rich.table import Table
 
     made = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
@@ -59,7 +71,7 @@ def claims_table(entries: Sequence[Entry]) -> None:
         expected = f"{claim.sense} {claim.threshold:g} {claim.unit}".strip()
         figures = f"{entry.system} {claim.id} · {claim.source} · expected {expected} · measured {measured(entry)}"
         made.add_row(verdict(entry), f"{escape(claim.statement)}\n[dim]{escape(figures)}[/]")
-    Console().print("[bold]Claims[/]", made, highlight=False)
+    console().print("[bold]Claims[/]", made, highlight=False)
 
 
 def measured(entry: Entry) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import nn
 
 from saccade.context import Context
@@ -17,7 +15,7 @@ from saccade.system import System
 
 
 def run_evaluation(
-    system: System[Any, Any], ctx: Context[Any, Any], model: nn.Module | None, data: Data, fabric: Fabric | None = None
+    system: System[Any, Any], ctx: Context[Any, Any], model: nn.Module | None, data: Data
 ) -> dict[str, float]:
     """The system's metrics of a model on data: evaluation mode, no gradients, its own fixed randomness."""
     if not len(data):
@@ -27,10 +25,9 @@ def run_evaluation(
     ctx.generator.manual_seed(derive(seed, "evaluate", "own"))
     if model is not None:
         model.eval()
-    with torch.no_grad(), fabric.autocast() if fabric else nullcontext():
+    with torch.no_grad(), ctx.autocast():
         found = {name: float(value) for name, value in system.evaluate(ctx, model, data).items()}
-    if fabric is not None and ctx.world > 1:
-        found = fabric.broadcast(found)  # one answer for all
+    found = ctx.agree(found)
     first = next(iter(system.metrics))
     if first not in found:  # the others may not apply to this data
         raise SaccadeError(f"{system.about.name} is judged by {first!r}, but its evaluation does not give it")

@@ -65,7 +65,7 @@ def _carry_on(run: Run, fabric: Fabric, progress: Progress, runtime: Runtime) ->
                 if model is None and system.offers("build"):
                     model = _untrained(run, system, ctx, data)
                 judging = time.monotonic()
-                metrics = run_evaluation(system, ctx, model, data, fabric)
+                metrics = run_evaluation(system, ctx, model, data)
             except Cancelled:
                 hint = f"go on with: saccade train --resume {run.folder}"
                 raise Interrupted(f"stopped while judging; {hint}", stop.signal_number) from None
@@ -120,6 +120,8 @@ def working(
             workers=machine.workers,
             rank=fabric.global_rank,
             world=fabric.world_size,
+            autocast=fabric.autocast,
+            agree=fabric.broadcast,
         )
 
 

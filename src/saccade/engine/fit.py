@@ -92,6 +92,8 @@ class Fit:
             workers=runtime.workers,
             rank=fabric.global_rank,
             world=fabric.world_size,
+            autocast=fabric.autocast,
+            agree=fabric.broadcast,
         )
 
     @property
@@ -263,11 +265,10 @@ class Fit:
         self._seed("rebuild", self.ctx.phase, self.place.epoch)
         self.ctx.epoch, self.ctx.step = self.place.epoch, self.place.step
         self.model.eval()
-        with torch.no_grad(), self.fabric.autocast():
+        with torch.no_grad(), self.ctx.autocast():
             state = self.system.rebuild(self.ctx, self.model, base, self.place.epoch)
         self.model.train()
-        if self.ctx.world > 1:  # one answer for all, even where they would differ by rounding
-            state = self.fabric.broadcast(state)
+        state = self.ctx.agree(state)  # one answer for all, even where they would differ by rounding
         if state is None:
             return False
         self.ctx.rebuilt = {name: tensor.detach().cpu() for name, tensor in state.items()}
@@ -283,7 +284,7 @@ class Fit:
     def _evaluate(self, data: Data) -> None:
         place, ctx = self.place, self.ctx
         ctx.epoch, ctx.step = place.epoch, place.step
-        found = run_evaluation(self.system, ctx, self.model, data, self.fabric)
+        found = run_evaluation(self.system, ctx, self.model, data)
         self.model.train()
         self._write(split="val", metrics=found)
         name, metric = next(iter(self.system.metrics.items()))

@@ -71,7 +71,7 @@ class ByHand(System):
 
     def evaluate(self, ctx, model, data):
         parts = [(model(x)[:, 0] - y) ** 2 for x, y in ctx.batches(data, 16)]
-        return {"error": torch.cat(parts).mean()}
+        return {"error": ctx.gather(torch.cat(parts)).mean()}
 
 
 SYSTEM = ByHand()

@@ -61,7 +61,7 @@ class Mining(System):
     def rebuild(self, ctx, model, data, epoch):
         if epoch % 2:
             return None
-        errors = torch.cat([(model(x)[:, 0] - y).abs() for x, y in ctx.batches(data, 16)])
+        errors = ctx.gather(torch.cat([(model(x)[:, 0] - y).abs() for x, y in ctx.batches(data, 16)]))
         return {"hard": errors.argsort(descending=True)[: len(data) // 2]}
 
     def rebuilt(self, ctx, data, state):
