@@ -8,6 +8,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from saccade.nn.pointwise import Pointwise
 from saccade.nn.stages import Insert, Residual, Stages
 
 
@@ -83,4 +84,4 @@ class ResNet(Stages):
 def _downsample(inputs: int, outputs: int, stride: int) -> nn.Module | None:
     if stride == 1 and inputs == outputs:
         return None
-    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+    return nn.Sequential(Pointwise(inputs, outputs, stride), nn.BatchNorm2d(outputs))
