@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from saccade.data.loader import Data, in_order
+from saccade.data.loader import Data, InOrder
 from saccade.errors import Cancelled
 from saccade.files import load_tensors, save_tensors
 from saccade.progress import Progress
@@ -78,7 +78,7 @@ class Context(Generic[C, F]):
     def batches(self, data: Data, size: int, label: str = "") -> Iterator[Any]:
         """This process's share of the data in order, in batches on the device; all shares together are the data."""
         share = range(self.rank * len(data) // self.world, (self.rank + 1) * len(data) // self.world)
-        loader = in_order(data, share, size, self.workers)
+        loader = InOrder(data, share, size, self.workers)
         shown: Iterable[Any] = self.progress.track(loader, label) if label else loader
         for batch in shown:
             if self.cancelled():

@@ -1,9 +1,12 @@
 """Batches depend on the seed and the place in the run, and on nothing else."""
 
+import os
+import signal
+
 import pytest
 import torch
 
-from saccade.data.loader import Augmented, Plan, in_order
+from saccade.data.loader import Augmented, InOrder, Plan
 from saccade.errors import SaccadeError
 
 
@@ -73,4 +76,35 @@ def test_empty_data_is_refused():
 
 
 def test_in_order_leaves_nothing_out_and_draws_nothing():
-    assert [b.tolist() for b in in_order(noisy(5), range(5), 2)] == [[0, 1], [2, 3], [4]]
+    assert [b.tolist() for b in InOrder(noisy(5), range(5), 2)] == [[0, 1], [2, 3], [4]]
+    assert len(InOrder(noisy(5), range(5), 2)) == 3
+
+
+class Bad(list):
+    def __getitem__(self, index):
+        if index == 3:
+            raise SaccadeError("picture 3 is not readable")
+        return index
+
+
+class Deadly(list):
+    def __getitem__(self, index):
+        if index == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return index
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_is_wrong_with_a_sample_is_one_sentence_with_workers_too(workers):
+    with pytest.raises(SaccadeError, match=r"^picture 3 is not readable$"):
+        list(InOrder(Bad(range(5)), range(5), 2, workers))
+    stream = Plan(Bad(range(5)), 1, (0,)).stream(0, 0, workers)
+    with pytest.raises(SaccadeError, match=r"^picture 3 is not readable$"):
+        for _ in range(5):
+            next(stream)
+
+
+def test_a_worker_that_dies_is_one_sentence():
+    with pytest.raises(SaccadeError, match="a process that reads data died") as failure:
+        list(InOrder(Deadly(range(5)), range(5), 2, workers=1))
+    assert failure.value.exit_code == 1

@@ -112,7 +112,7 @@ class Plan:
             num_workers=workers,
             worker_init_fn=_quiet_worker,
         )
-        return iter(loader)
+        return told(loader)
 
 
 @dataclass(frozen=True)
@@ -154,16 +154,50 @@ def _quiet_worker(number: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def in_order(data: Data, indices: Sequence[int], size: int, workers: int = 0) -> DataLoader[Any]:
+@dataclass(frozen=True)
+class InOrder:
     """Plain batches of the given samples, in order: for evaluation."""
-    batches = [list(indices[i : i + size]) for i in range(0, len(indices), size)]
-    return DataLoader(
-        data,  # type: ignore[arg-type]
-        batch_sampler=batches,
-        collate_fn=collator(data),
-        num_workers=workers,
-        worker_init_fn=_quiet_worker,
-    )
+
+    data: Data
+    indices: Sequence[int]
+    size: int
+    workers: int = 0
+
+    def __len__(self) -> int:
+        return -(-len(self.indices) // self.size)
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = [list(self.indices[i : i + self.size]) for i in range(0, len(self.indices), self.size)]
+        loader: DataLoader[Any] = DataLoader(
+            self.data,  # type: ignore[arg-type]
+            batch_sampler=batches,
+            collate_fn=collator(self.data),
+            num_workers=self.workers,
+            worker_init_fn=_quiet_worker,
+        )
+        return told(loader)
+
+
+def told(loader: DataLoader[Any]) -> Iterator[Any]:
+    """What a loader gives; what goes wrong in its processes is told in the sentence it was told in there."""
+    try:
+        yield from loader
+    except SaccadeError as error:  # from a worker it comes with the worker's whole traceback
+        raise SaccadeError(str(error).strip().splitlines()[-1].removeprefix(f"{_ERROR}: ")) from None
+    except RuntimeError as error:
+        raise worker_died(error) or error from None
+
+
+def worker_died(error: RuntimeError) -> SaccadeError | None:
+    """The sentence for PyTorch's way to say that a worker is gone, which can reach us in the middle of anything."""
+    if "DataLoader worker" not in str(error):
+        return None
+    failure = SaccadeError("a process that reads data died; try fewer --workers, or a smaller batch")
+    failure.exit_code = 1
+    return failure
+
+
+_ERROR = f"{SaccadeError.__module__}.{SaccadeError.__name__}"
 
 
 def collator(data: Data) -> Callable[[list[Any]], Any]:

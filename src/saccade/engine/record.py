@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from saccade.errors import SaccadeError
+from saccade.engine.eventfile import EventFile
 from saccade.run import Run
 
 
@@ -13,15 +13,8 @@ class Recorder:
     """Writes each record to both; without a run, to neither."""
 
     def __init__(self, run: Run | None, total: int) -> None:
-        self.run, self.board = run, None
-        if run is not None:
-            from tensorboardX import SummaryWriter
-
-            folder = run.folder / "tensorboard"
-            try:
-                self.board = SummaryWriter(str(folder), purge_step=total or None)
-            except OSError as error:
-                raise SaccadeError(f"cannot write {folder}: {error.strerror or error}") from error
+        self.run = run
+        self.board = EventFile(run.folder / "tensorboard", total + 1 if total else 0) if run else None
 
     def write(self, *, total: int, **values: Any) -> None:
         """One record at step ``total``."""
@@ -31,7 +24,7 @@ class Recorder:
         prefix = values.get("split", values.get("phase", ""))
         for group in ("losses", "rates", "metrics"):
             for name, value in values.get(group, {}).items():
-                self.board.add_scalar(f"{group}/{prefix}/{name}", value, total)
+                self.board.add(f"{group}/{prefix}/{name}", value, total)
 
     def __enter__(self) -> Recorder:
         return self
