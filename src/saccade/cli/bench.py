@@ -46,9 +46,12 @@ def bench(args: Sequence[str]) -> int:
     options = read(BenchOptions, args, "bench", DESCRIPTION)
     if options.rounds < 2 or options.threads < 1:
         raise SaccadeError("bench needs at least 2 rounds and 1 thread")
-    for name in options.names:
-        catalogue.about(name)  # a mistyped name is found before anything is timed
     from saccade.engine.bench import core_share, refuse_if_busy
+    from saccade.engine.overhead import has_bare_loop
+
+    for name in options.names:  # before anything is timed
+        if catalogue.bench(name) is None and not has_bare_loop(catalogue.load(name)):
+            raise SaccadeError(f"{name} has no bench: there is nothing to time")
 
     if not options.busy:
         refuse_if_busy(core_share(0.5))
@@ -58,8 +61,6 @@ def bench(args: Sequence[str]) -> int:
         for name in options.names or catalogue.names():
             contests += _contests(name, options, progress)
             steps += _steps(name, options, progress)
-    if options.names and not contests and not steps:
-        raise SaccadeError(f"{' and '.join(options.names)} have nothing to time")
     if options.json:
         document({"contests": contests, "steps": steps})
     else:
