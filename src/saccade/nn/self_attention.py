@@ -1,0 +1,120 @@
+"""Self-attention over the positions of a map, whole and compressed to a grid of landmarks (CSALR, IJCAI 2020).
+
+All of them are ``O = I + α · fuse(A V)`` with queries, keys and values by 1x1 convolutions, and start as the identity
+(α is 0). They differ in what stands for the attention map ``A``; primes are means over the patches of a grid, and ``S``
+is 1 where a position lies in a patch:
+
+======================  ===================================================================  =========
+layer                   attention                                                            cost
+======================  ===================================================================  =========
+SA                      ``softmax(Q Kᵀ)``                                                    n² C
+CSA                     ``softmax(Q K'ᵀ) · softmax(Q' Kᵀ)``                                  n m C
+CSALR (Eqs. 15-16)      ``(softmax(Q K'ᵀ) + S) (softmax(Q' K'ᵀ) + 1)⁻¹ softmax(Q' Kᵀ)``      n m C
+without the indicator   the same without ``S`` and ``1`` (Eqs. 11-12)                        n m C
+nearest landmark        ``S · softmax(Q' Kᵀ)``                                               n m C
+======================  ===================================================================  =========
+
+With several groups each has a share of the channels and an attention map of its own; a 1x1 convolution fuses them.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from saccade.errors import SaccadeError
+from saccade.ops import Affinity
+from saccade.ops.affinity import SoftmaxAffinity
+from saccade.ops.attention import WideSoftmaxAffinity
+from saccade.ops.lowrank import InPatch, LowRank, SoftmaxInPatch, landmark_block, plain_block
+from saccade.ops.patches import Patches
+
+
+class SelfAttention2d(nn.Module):
+    """Every position looks at every other (Eqs. 1-2), through fused attention."""
+
+    def __init__(self, channels: int, inner: int | None = None, groups: int = 1) -> None:
+        """``inner`` is the width of queries and keys in each group: an eighth of its channels and at least 16, unless
+        given."""
+        super().__init__()
+        if groups < 1 or channels < 1 or channels % groups:
+            raise SaccadeError(f"{channels} channels cannot be shared by {groups} groups of attention")
+        self.channels, self.groups = channels, groups
+        self.inner = max(channels // groups // 8, 16) if inner is None else inner
+        if self.inner < 1:
+            raise SaccadeError(f"attention needs inner channels, got inner={inner}")
+        self.query = nn.Conv2d(channels, groups * self.inner, 1, groups=groups)
+        self.key = nn.Conv2d(channels, groups * self.inner, 1, groups=groups)
+        self.value = nn.Conv2d(channels, channels, 1, groups=groups)
+        self.fuse: nn.Module = nn.Conv2d(channels, channels, 1) if groups > 1 else nn.Identity()
+        self.alpha = nn.Parameter(torch.zeros(()))
+
+    def affinity(self, query: Tensor, key: Tensor, height: int, width: int) -> Affinity:
+        """What stands for the attention map, for queries and keys (B, groups, N, inner)."""
+        return WideSoftmaxAffinity(query, key)
+
+    def maps(self, x: Tensor) -> Affinity:
+        """The attention maps of a feature map (B, C, H, W), a group each."""
+        return self.affinity(self._tokens(self.query(x)), self._tokens(self.key(x)), *x.shape[-2:])
+
+    def mix(self, x: Tensor) -> Tensor:
+        """What attention takes from everywhere, before the gate and the residual: (B, C, H, W) to the same."""
+        mixed = self.maps(x) @ self._tokens(self.value(x))  # (B, groups, N, C / groups)
+        return self.fuse(mixed.transpose(1, 2).flatten(2).mT.unflatten(-1, x.shape[-2:]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.alpha * self.mix(x)
+
+    def attention(self, x: Tensor, index: Tensor) -> Tensor:
+        """What positions ``index`` (P,) of a map (B, C, H, W) look at, the mean over groups: (B, P, H, W)."""
+        return self.maps(x).rows(index).mean(1).unflatten(-1, x.shape[-2:])
+
+    def _tokens(self, x: Tensor) -> Tensor:
+        """(B, groups * c, H, W) to (B, groups, N, c)."""
+        return x.flatten(2).unflatten(1, (self.groups, -1)).mT
+
+
+class CompressedSelfAttention2d(SelfAttention2d):
+    """CSA: landmarks look at every position, and each position takes a weighted mean of what they found."""
+
+    def __init__(
+        self, channels: int, inner: int | None = None, grid: tuple[int, int] = (24, 4), groups: int = 2
+    ) -> None:
+        """``grid`` is the number of landmarks down and across; sizes that do not divide give uneven patches."""
+        super().__init__(channels, inner, groups)
+        if min(grid) < 1:
+            raise SaccadeError(f"a landmark grid has at least one row and one column, got {grid[0]} x {grid[1]}")
+        self.grid = grid
+
+    def affinity(self, query: Tensor, key: Tensor, height: int, width: int) -> Affinity:
+        (rows, columns), fits = self.grid, self.grid[0] <= height and self.grid[1] <= width
+        if not fits:
+            raise SaccadeError(f"a landmark grid of {rows} x {columns} does not fit a map of {height} x {width}")
+        patches = Patches(height, width, rows, columns)
+        return self.compressed(query, key, patches.mean(query), patches.mean(key), patches)
+
+    def compressed(self, query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
+        """The compressed map, given queries and keys (B, groups, N, r) and those of landmarks (B, groups, m, r)."""
+        return LowRank(SoftmaxAffinity(query, key_), SoftmaxAffinity(query_, key))
+
+
+class CompressedSelfAttentionLowRank2d(CompressedSelfAttention2d):
+    """CSALR: the low-rank approximation of the attention map, with the patch indicator (Eqs. 14-17)."""
+
+    def compressed(self, query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
+        left = SoftmaxInPatch(SoftmaxAffinity(query, key_), patches)
+        return LowRank(left, SoftmaxAffinity(query_, key), landmark_block(query_, key_))
+
+
+class PlainLowRank2d(CompressedSelfAttention2d):
+    """CSALR without the patch indicator (Eqs. 11-12): the block may be nearly singular, and training unstable."""
+
+    def compressed(self, query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
+        return LowRank(SoftmaxAffinity(query, key_), SoftmaxAffinity(query_, key), plain_block(query_, key_))
+
+
+class NearestLandmark2d(CompressedSelfAttention2d):
+    """The control: each position takes what the landmark of its own patch found, and nothing is inverted."""
+
+    def compressed(self, query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
+        return LowRank(InPatch(patches, query), SoftmaxAffinity(query_, key))
