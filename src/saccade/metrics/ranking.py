@@ -7,6 +7,7 @@ needed, so nothing is kept of the sorted lists.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -79,14 +80,25 @@ def rank(distances: Tensor, queries: Taken, gallery: Taken, area: Area = "step")
         )
     if not distances.isfinite().all():
         raise SaccadeError("the distances to rank hold values that are not finite")
+    parts = [_rank(distances[some], _of(queries, some), gallery, area) for some in _pieces(queries, gallery)]
+    return Ranked(*(torch.cat(part) for part in zip(*parts, strict=True)))
+
+
+def rank_descriptors(asked: Tensor, ranked: Tensor, queries: Taken, gallery: Taken, area: Area = "step") -> Ranked:
+    """Judge descriptors of queries (Q, D) and gallery (G, D) by Euclidean distance; never all distances at once."""
+    parts = [
+        rank(distances(asked[some], ranked), _of(queries, some), gallery, area) for some in _pieces(queries, gallery)
+    ]
+    return Ranked(torch.cat([part.first for part in parts]), torch.cat([part.precision for part in parts]))
+
+
+def _pieces(queries: Taken, gallery: Taken) -> Iterator[slice]:
     rows = max(CHUNK // max(len(gallery), 1), 1)
-    parts = []
-    for start in range(0, len(queries), rows):
-        some = slice(start, start + rows)
-        taken = Taken(queries.identities[some], queries.cameras[some])
-        parts.append(_rank(distances[some], taken, gallery, area))
-    first, precision = (torch.cat(part) for part in zip(*parts, strict=True))
-    return Ranked(first, precision)
+    return (slice(start, start + rows) for start in range(0, len(queries), rows))
+
+
+def _of(taken: Taken, some: slice) -> Taken:
+    return Taken(taken.identities[some], taken.cameras[some])
 
 
 def _rank(distances: Tensor, queries: Taken, gallery: Taken, area: Area) -> tuple[Tensor, Tensor]:

@@ -55,7 +55,11 @@ class SelfAttention2d(nn.Module):
 
     def maps(self, x: Tensor) -> Affinity:
         """The attention maps of a feature map (B, C, H, W), a group each."""
-        return self.affinity(self._tokens(self.query(x)), self._tokens(self.key(x)), *x.shape[-2:])
+        return self.affinity(*self.queries_and_keys(x), x.shape[-2], x.shape[-1])
+
+    def queries_and_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Of a map (B, C, H, W): (B, groups, N, inner) each."""
+        return self._tokens(self.query(x)), self._tokens(self.key(x))
 
     def mix(self, x: Tensor) -> Tensor:
         """What attention takes from everywhere, before the gate and the residual: (B, C, H, W) to the same."""
@@ -93,7 +97,8 @@ class CompressedSelfAttention2d(SelfAttention2d):
         patches = Patches(height, width, rows, columns)
         return self.compressed(query, key, patches.mean(query), patches.mean(key), patches)
 
-    def compressed(self, query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
+    @staticmethod
+    def compressed(query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
         """The compressed map, given queries and keys (B, groups, N, r) and those of landmarks (B, groups, m, r)."""
         return LowRank(SoftmaxAffinity(query, key_), SoftmaxAffinity(query_, key))
 
@@ -101,20 +106,25 @@ class CompressedSelfAttention2d(SelfAttention2d):
 class CompressedSelfAttentionLowRank2d(CompressedSelfAttention2d):
     """CSALR: the low-rank approximation of the attention map, with the patch indicator (Eqs. 14-17)."""
 
-    def compressed(self, query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
+    @staticmethod
+    def compressed(query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
         left = SoftmaxInPatch(SoftmaxAffinity(query, key_), patches)
         return LowRank(left, SoftmaxAffinity(query_, key), landmark_block(query_, key_))
 
 
 class PlainLowRank2d(CompressedSelfAttention2d):
-    """CSALR without the patch indicator (Eqs. 11-12): the block may be nearly singular, and training unstable."""
+    """CSALR without the patch indicator (Eqs. 11-12). Smooth maps make the block nearly singular, so an inverse is of
+    no use: what is below a twentieth of its largest singular value is left out of a pseudo-inverse."""
 
-    def compressed(self, query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
-        return LowRank(SoftmaxAffinity(query, key_), SoftmaxAffinity(query_, key), plain_block(query_, key_))
+    @staticmethod
+    def compressed(query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
+        inverse = torch.linalg.pinv(plain_block(query_, key_), rtol=0.05).to(query.dtype)
+        return LowRank(SoftmaxAffinity(query, key_), LowRank(inverse, SoftmaxAffinity(query_, key)))
 
 
 class NearestLandmark2d(CompressedSelfAttention2d):
     """The control: each position takes what the landmark of its own patch found, and nothing is inverted."""
 
-    def compressed(self, query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
+    @staticmethod
+    def compressed(query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
         return LowRank(InPatch(patches, query), SoftmaxAffinity(query_, key))

@@ -8,6 +8,7 @@ landmarks nothing is larger than n x m.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -121,6 +122,7 @@ def landmark_block(query: Tensor, key: Tensor) -> Tensor:
 
 def plain_block(query: Tensor, key: Tensor) -> Tensor:
     """Eq. 12, ``softmax(query keyᵀ)`` (..., m, m), in single precision at least. It can be (nearly) singular."""
-    exact = torch.promote_types(query.dtype, torch.float32)
-    with torch.autocast(query.device.type, enabled=False):
+    exact, kind = torch.promote_types(query.dtype, torch.float32), query.device.type
+    mixed = torch.amp.is_autocast_available(kind)  # not on the meta device
+    with torch.autocast(kind, enabled=False) if mixed else nullcontext():
         return (query.to(exact) @ key.to(exact).mT).softmax(-1)

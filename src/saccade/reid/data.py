@@ -297,7 +297,7 @@ def _read_plain(path: Path, split: str) -> Shots:
         return _tested(*shots)
     if split == "train" and (path / "train").is_dir():
         return _relabelled(shots[0])
-    mine = [shot for shot in shots[0] if (shot.identity % 2 == 0) == (split == "train")]
+    mine = [shot for shot in shots[0] if (shot.identity % 2 == 1) == (split == "train")]
     if not mine:
         raise SaccadeError(f"{path} has one identity only: expected some to train on and others to judge")
     if split == "train":

@@ -1,0 +1,5 @@
+"""placeholder"""
+
+from saccade.claims import Claim
+
+CLAIMS: tuple[Claim, ...] = ()
