@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from saccade import catalogue
 from saccade.claims import Needs
-from saccade.errors import SaccadeError
+from saccade.errors import SaccadeError, did_you_mean
 from saccade.progress import Progress
 from saccade.run import ROOT, Order, Run, Runtime, find, with_seed
 from saccade.system import System
 
 if TYPE_CHECKING:
     from torch import nn
+
+ROUNDS = 7
+"""How often a contest is timed for a claim."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def obtain(orders: Sequence[Order], plan: Plan, progress: Progress) -> list[Run]
 
 @dataclass
 class Shelf:
-    """Evidence for claims: finished runs by what they were needed for."""
+    """Evidence for claims: finished runs by what they were needed for, and the bench."""
 
     system: System[Any, Any]
     runs: dict[Needs, Run]
@@ -78,6 +81,24 @@ class Shelf:
         if weights is None:
             raise SaccadeError(f"{self._run(need).folder} has no weights")
         return load_model(weights)[0]
+
+    def times(self, contest: str) -> dict[str, Sequence[float]]:
+        from saccade.engine.bench import race
+
+        return {result.rival: result.ratios for result in race(self._listed("contests", contest), ROUNDS)}
+
+    def weights(self, holding: str) -> dict[str, float]:
+        from saccade.engine.bench import weigh
+
+        return {result.rival: result.ratio for result in weigh(self._listed("holdings", holding))}
+
+    def _listed(self, kind: str, wanted: str) -> Any:
+        """What the system's bench lists under a name."""
+        listed = list(getattr(catalogue.bench(self.system.about.name), kind)())
+        names = [item.name for item in listed]
+        if wanted not in names:
+            raise SaccadeError(f"the bench of {self.system.about.name} has no {wanted!r}{did_you_mean(wanted, names)}")
+        return listed[names.index(wanted)]
 
     def _run(self, need: Needs) -> Run:
         if need not in self.runs:

@@ -38,9 +38,9 @@ def bench(args: Sequence[str]) -> int:
     options = read(BenchOptions, args, "bench", DESCRIPTION)
     if options.rounds < 2 or options.threads < 1:
         raise SaccadeError("bench needs at least 2 rounds and 1 thread")
-    from saccade.engine.bench import race
+    from saccade.engine.bench import race, weigh
 
-    results = []
+    results, weighed = [], []
     with show_progress(options.quiet) as progress:
         for name in options.names or catalogue.names():
             module = catalogue.bench(name)
@@ -50,8 +50,11 @@ def bench(args: Sequence[str]) -> int:
                 continue
             for contest in progress.track(list(module.contests()), f"bench {name}"):
                 results += [(name, result) for result in race(contest, options.rounds, options.threads)]
+            for holding in progress.track(list(getattr(module, "holdings", list)()), f"memory {name}"):
+                weighed += [(name, result) for result in weigh(holding)]
     if options.json:
-        document([{"system": name, **to_json(result)} for name, result in results])
+        found = [("time", *r) for r in results] + [("memory", *r) for r in weighed]
+        document([{"what": what, "system": name, **to_json(result)} for what, name, result in found])
     else:
         rows = [
             [
@@ -63,5 +66,18 @@ def bench(args: Sequence[str]) -> int:
             ]
             for name, r in results
         ]
-        table("How many times as fast", ["what", "against", "ratio [quartiles]", "ours", "theirs"], rows)
+        if rows:
+            table("How many times as fast", ["what", "against", "ratio [quartiles]", "ours", "theirs"], rows)
+        heavy = [
+            [
+                f"{name} {r.contest}",
+                r.rival,
+                f"{r.ratio:.2f}x",
+                f"{r.ours / 2**20:.3g} MiB",
+                f"{r.theirs / 2**20:.3g} MiB",
+            ]
+            for name, r in weighed
+        ]
+        if heavy:
+            table("How many times as light", ["what", "against", "ratio", "ours", "theirs"], heavy)
     return 0

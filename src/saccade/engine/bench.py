@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from saccade.benchmark import Contest
+from saccade.benchmark import Contest, Holding
+from saccade.engine.memory import child_peak
 
 LEAST = 0.05
 """Seconds that one timing lasts at least: short calls are repeated within it."""
@@ -18,7 +19,7 @@ LEAST = 0.05
 
 @dataclass(frozen=True)
 class Result:
-    """How many times as fast as a rival ours is: the median over rounds, and the quartiles."""
+    """How many times as fast (or light) as a rival ours is: the median over rounds, and the quartiles."""
 
     contest: str
     rival: str
@@ -41,6 +42,17 @@ def race(contest: Contest, rounds: int, threads: int = 1) -> list[Result]:
     finally:
         torch.set_num_threads(before)
     return [_result(contest.name, rival, times) for rival in contest.rivals]
+
+
+def weigh(holding: Holding) -> list[Result]:
+    """What ours and every rival hold at most, in bytes; ratios are how many times as much a rival holds."""
+    ours = child_peak(str(holding.ours[0]), *holding.ours[1:])
+    found = []
+    for rival, work in holding.rivals.items():
+        theirs = child_peak(str(work[0]), *work[1:])
+        ratio = theirs / max(ours, 1)
+        found.append(Result(holding.name, rival, ratio, ratio, ratio, ours, theirs, (ratio,)))
+    return found
 
 
 def _result(contest: str, rival: str, times: list[dict[str, float]]) -> Result:
