@@ -5,7 +5,7 @@ import torch
 
 from saccade.ops import Patches, sampled
 from saccade.ops.affinity import SoftmaxAffinity
-from saccade.ops.attention import WideSoftmaxAffinity
+from saccade.ops.attention import ThinSoftmaxAffinity, WideSoftmaxAffinity
 from saccade.ops.lowrank import InPatch, SoftmaxInPatch, landmark_block, plain_block, solve
 
 
@@ -50,12 +50,13 @@ def test_rows_and_products_of_the_factors_are_those_of_their_matrices():
         torch.testing.assert_close(factor.rows(index), factor.dense()[..., index, :])
 
 
+@pytest.mark.parametrize("kind", [WideSoftmaxAffinity, ThinSoftmaxAffinity])
 @pytest.mark.parametrize("widths", [(4, 9), (4, 4), (9, 4)])
-def test_wide_values_go_through_attention_without_the_matrix(widths):
+def test_attention_with_values_of_another_width_is_its_definition(kind, widths):
     inner, outer = widths
     query, key, value = (normal(2, 1, 11, n, seed=s).requires_grad_() for s, n in enumerate((inner, inner, outer)))
     plain = (query @ key.mT).softmax(-1) @ value
-    ours = WideSoftmaxAffinity(query, key) @ value
+    ours = kind(query, key) @ value
     torch.testing.assert_close(ours, plain)
     probe, leaves = normal(*ours.shape, seed=5), (query, key, value)
     torch.testing.assert_close(torch.autograd.grad(ours, leaves, probe), torch.autograd.grad(plain, leaves, probe))

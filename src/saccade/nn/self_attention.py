@@ -20,12 +20,12 @@ With several groups each has a share of the channels and an attention map of its
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
 from saccade.ops import Affinity
-from saccade.ops.affinity import SoftmaxAffinity
-from saccade.ops.attention import WideSoftmaxAffinity
+from saccade.ops.attention import ThinSoftmaxAffinity, WideSoftmaxAffinity
 from saccade.ops.lowrank import InPatch, LowRank, SoftmaxInPatch, landmark_block, plain_block
 from saccade.ops.patches import Patches
 
@@ -46,36 +46,46 @@ class SelfAttention2d(nn.Module):
         self.query = nn.Conv2d(channels, groups * self.inner, 1, groups=groups)
         self.key = nn.Conv2d(channels, groups * self.inner, 1, groups=groups)
         self.value = nn.Conv2d(channels, channels, 1, groups=groups)
-        self.fuse: nn.Module = nn.Conv2d(channels, channels, 1) if groups > 1 else nn.Identity()
+        self.fuse = nn.Conv2d(channels, channels, 1) if groups > 1 else None
         self.alpha = nn.Parameter(torch.zeros(()))
 
     def affinity(self, query: Tensor, key: Tensor, height: int, width: int) -> Affinity:
-        """What stands for the attention map, for queries and keys (B, groups, N, inner)."""
+        """What stands for the attention map, for queries and keys (groups, B, N, inner)."""
         return WideSoftmaxAffinity(query, key)
 
     def maps(self, x: Tensor) -> Affinity:
-        """The attention maps of a feature map (B, C, H, W), a group each."""
+        """The attention maps of a feature map (B, C, H, W), one a group."""
         return self.affinity(*self.queries_and_keys(x), x.shape[-2], x.shape[-1])
 
     def queries_and_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Of a map (B, C, H, W): (B, groups, N, inner) each."""
-        return self._tokens(self.query(x)), self._tokens(self.key(x))
+        """Of a map (B, C, H, W): (groups, B, N, inner) each."""
+        query, key = self._project(x, self.query, self.key)
+        return query, key
 
     def mix(self, x: Tensor) -> Tensor:
         """What attention takes from everywhere, before the gate and the residual: (B, C, H, W) to the same."""
-        mixed = self.maps(x) @ self._tokens(self.value(x))  # (B, groups, N, C / groups)
-        return self.fuse(mixed.transpose(1, 2).flatten(2).mT.unflatten(-1, x.shape[-2:]))
+        query, key, value = self._project(x, self.query, self.key, self.value)
+        mixed = self.affinity(query, key, x.shape[-2], x.shape[-1]) @ value  # (groups, B, N, C / groups)
+        tokens = mixed.movedim(0, 2).flatten(2)  # (B, N, C)
+        if self.fuse is not None:
+            tokens = F.linear(tokens, self.fuse.weight.flatten(1), self.fuse.bias)
+        return tokens.mT.unflatten(-1, x.shape[-2:])
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.alpha * self.mix(x)
+        return torch.addcmul(x, self.alpha.to(x.dtype), self.mix(x).to(x.dtype))
 
     def attention(self, x: Tensor, index: Tensor) -> Tensor:
         """What positions ``index`` (P,) of a map (B, C, H, W) look at, the mean over groups: (B, P, H, W)."""
-        return self.maps(x).rows(index).mean(1).unflatten(-1, x.shape[-2:])
+        return self.maps(x).rows(index).mean(0).unflatten(-1, x.shape[-2:])
 
-    def _tokens(self, x: Tensor) -> Tensor:
-        """(B, groups * c, H, W) to (B, groups, N, c)."""
-        return x.flatten(2).unflatten(1, (self.groups, -1)).mT
+    def _project(self, x: Tensor, *layers: nn.Conv2d) -> tuple[Tensor, ...]:
+        """1x1 convolutions of a map, each as (groups, B, N, channels): one product for all, a group a matrix."""
+        tokens = x.flatten(2).mT.flatten(0, 1)  # (B N, C): the map as it lies in memory, if channels come last
+        weights = [layer.weight.unflatten(0, (self.groups, -1)).flatten(2) for layer in layers]  # (groups, out, in)
+        biases = [layer.bias.unflatten(0, (self.groups, 1, -1)) for layer in layers if layer.bias is not None]
+        grouped = tokens.unflatten(1, (self.groups, -1)).movedim(1, 0)
+        made = torch.baddbmm(torch.cat(biases, -1), grouped, torch.cat(weights, 1).mT)
+        return made.unflatten(1, (len(x), -1)).split([w.shape[1] for w in weights], -1)
 
 
 class CompressedSelfAttention2d(SelfAttention2d):
@@ -99,8 +109,8 @@ class CompressedSelfAttention2d(SelfAttention2d):
 
     @staticmethod
     def compressed(query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
-        """The compressed map, given queries and keys (B, groups, N, r) and those of landmarks (B, groups, m, r)."""
-        return LowRank(SoftmaxAffinity(query, key_), SoftmaxAffinity(query_, key))
+        """The compressed map, given queries and keys (groups, B, N, r) and those of landmarks (groups, B, m, r)."""
+        return LowRank(ThinSoftmaxAffinity(query, key_), ThinSoftmaxAffinity(query_, key))
 
 
 class CompressedSelfAttentionLowRank2d(CompressedSelfAttention2d):
@@ -108,8 +118,8 @@ class CompressedSelfAttentionLowRank2d(CompressedSelfAttention2d):
 
     @staticmethod
     def compressed(query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
-        left = SoftmaxInPatch(SoftmaxAffinity(query, key_), patches)
-        return LowRank(left, SoftmaxAffinity(query_, key), landmark_block(query_, key_))
+        left = SoftmaxInPatch(ThinSoftmaxAffinity(query, key_), patches)
+        return LowRank(left, ThinSoftmaxAffinity(query_, key), landmark_block(query_, key_))
 
 
 class PlainLowRank2d(CompressedSelfAttention2d):
@@ -119,7 +129,7 @@ class PlainLowRank2d(CompressedSelfAttention2d):
     @staticmethod
     def compressed(query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
         inverse = torch.linalg.pinv(plain_block(query_, key_), rtol=0.05).to(query.dtype)
-        return LowRank(SoftmaxAffinity(query, key_), LowRank(inverse, SoftmaxAffinity(query_, key)))
+        return LowRank(ThinSoftmaxAffinity(query, key_), LowRank(inverse, ThinSoftmaxAffinity(query_, key)))
 
 
 class NearestLandmark2d(CompressedSelfAttention2d):
@@ -127,4 +137,4 @@ class NearestLandmark2d(CompressedSelfAttention2d):
 
     @staticmethod
     def compressed(query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
-        return LowRank(InPatch(patches, query), SoftmaxAffinity(query_, key))
+        return LowRank(InPatch(patches, query), ThinSoftmaxAffinity(query_, key))

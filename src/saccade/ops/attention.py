@@ -1,4 +1,8 @@
-"""Softmax attention for values that are wider than keys, without the matrix."""
+"""Softmax attention for values that are wider than keys.
+
+PyTorch's fused kernel for CPUs wants queries, keys and values of one width; for others it silently falls back to the
+whole matrix, with some care that costs several passes over it. GPUs have fused kernels for both cases here.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,8 @@ from saccade.ops.affinity import SoftmaxAffinity
 
 @dataclass(frozen=True)
 class WideSoftmaxAffinity(SoftmaxAffinity):
-    """``A = softmax(query keyᵀ)`` whose product with wide values never builds the N x N matrix.
-
-    PyTorch's fused kernel for CPUs wants queries, keys and values of one width and silently falls back to the whole
-    matrix otherwise. Queries and keys filled up with zeros have the same products. (When one side is short the matrix
-    is thin and cheaper than the filling: :class:`SoftmaxAffinity` is right there.)
-    """
+    """``A = softmax(query keyᵀ)`` of many by many positions, whose product with wide values never builds the matrix:
+    queries and keys filled up with zeros have the same products."""
 
     def __matmul__(self, z: Tensor) -> Tensor:
         """``A @ z`` for ``z`` of shape (..., M, C), in memory linear in N. Differentiable."""
@@ -27,3 +27,15 @@ class WideSoftmaxAffinity(SoftmaxAffinity):
         value = F.pad(z, (0, max(-missing, 0)))
         query, key = (F.pad(t, (0, max(missing, 0))) for t in (query, key))
         return F.scaled_dot_product_attention(query, key, value, scale=1.0)[..., : z.shape[-1]]
+
+
+@dataclass(frozen=True)
+class ThinSoftmaxAffinity(SoftmaxAffinity):
+    """``A = softmax(query keyᵀ)`` of few by many positions: the matrix is smaller than the values, and on a CPU writing
+    it out takes half the time and memory of filling up queries and keys."""
+
+    def __matmul__(self, z: Tensor) -> Tensor:
+        """``A @ z`` for ``z`` of shape (..., M, C). Differentiable."""
+        if z.device.type == "cpu":
+            return self.dense() @ z
+        return F.scaled_dot_product_attention(self.query, self.key, z, scale=1.0)

@@ -2,7 +2,7 @@
 
 Exact when the sampled block has the rank of the whole matrix; no symmetry is asked for. What is needed of ``A`` is the
 product with features, so the block is solved with (never inverted), and the thin factors may themselves be kept as
-something that only multiplies: softmax factors go through fused attention. In an attention map of n positions and m
+something that only multiplies, as softmax factors are. In an attention map of n positions and m
 landmarks nothing is larger than n x m.
 """
 

@@ -43,16 +43,28 @@ class Patches:
 
     def mean(self, z: Tensor) -> Tensor:
         """The mean of each patch: (..., N, C) to (..., m, C). Differentiable."""
+        if self.even:
+            return z.unflatten(-2, self._cut).mean((-4, -2)).flatten(-3, -2)
         z = z.unflatten(-2, (self.height, self.width))
-        if self.height % self.rows == 0 and self.width % self.columns == 0:
-            cut = (self.rows, self.height // self.rows, self.columns, self.width // self.columns, z.shape[-1])
-            return z.reshape(*z.shape[:-3], *cut).mean((-4, -2)).flatten(-3, -2)
         down, across = (_averaging(n, p, z) for n, p in ((self.height, self.rows), (self.width, self.columns)))
         return torch.einsum("yh,...hwc,xw->...yxc", down, z, across).flatten(-3, -2)
 
     def spread(self, z: Tensor) -> Tensor:
         """To each position what its patch has: (..., m, C) to (..., N, C). Differentiable."""
+        if self.even:  # many times as fast as an index, above all backward
+            rows, height, columns, width = self._cut
+            spread = z.unflatten(-2, (rows, 1, columns, 1)).expand(*z.shape[:-2], rows, height, columns, width, -1)
+            return spread.flatten(-5, -2)
         return z.index_select(-2, self.index(z.device))
+
+    @property
+    def even(self) -> bool:
+        """Whether all patches have one size."""
+        return self.height % self.rows == 0 and self.width % self.columns == 0
+
+    @property
+    def _cut(self) -> tuple[int, int, int, int]:
+        return self.rows, self.height // self.rows, self.columns, self.width // self.columns
 
 
 def _averaging(count: int, patches: int, like: Tensor) -> Tensor:

@@ -507,7 +507,7 @@ def _reconstructions(ctx: Ctx, network: PartNetwork, data: Viewed) -> list[Artif
     batch = torch.stack([data[i][0] for i in chosen]).to(ctx.device)
     _, looks, seen = attended(network, batch, _DOWN)
     x = seen[stage]
-    whole = SoftmaxAffinity(*module.queries_and_keys(x)).rows(positions(x, _DOWN)).mean(1)
+    whole = SoftmaxAffinity(*module.queries_and_keys(x)).rows(positions(x, _DOWN)).mean(0)
     for place, index in enumerate(chosen):
         picture = _shown(raw[index][0])
         marks = [Point(a * picture.shape[-1], b * picture.shape[-2]) for a, b in _DOWN]

@@ -1,0 +1,121 @@
+"""What attention costs: the module alone on the map of the first stage, and the whole network as in Table 5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from saccade.benchmark import Contest, Holding
+from saccade.nn import CompressedSelfAttention2d, CompressedSelfAttentionLowRank2d, SelfAttention2d
+from saccade.ops.affinity import SoftmaxAffinity
+from saccade.reference import self_attention as plain
+from saccade.reid.csalr.model import Model, PartNetwork, build
+from saccade.seeding import generator
+
+CHANNELS, INNER, GRID = 256, 64, (24, 4)
+HERE = "saccade.reid.csalr.bench"
+MODULE = "CSALR, 96 x 32 positions"
+GROWTH = "CSALR, 96 x 32 positions, against 4 times as many"
+PAPER = {1: (1.90, 0.87), 2: (1.73, 0.79), 4: (1.57, 0.72), 8: (1.43, 0.65)}
+"""Table 5: images a second of PCB + CSALR with so many groups, over those of PCB + SA and of PCB."""
+PAPER_MEMORY = {1: (1.82, 0.83), 2: (1.56, 0.72), 4: (1.35, 0.62), 8: (1.18, 0.54)}
+"""Table 5: memory of PCB + SA and of PCB, over that of PCB + CSALR with so many groups."""
+
+
+class DenseSelfAttention2d(SelfAttention2d):
+    """Self-attention with its n x n matrix written out, as public code has it."""
+
+    def affinity(self, query: Tensor, key: Tensor, height: int, width: int) -> Any:
+        return _Dense(query, key)
+
+
+class _Dense(SoftmaxAffinity):
+    def __matmul__(self, z: Tensor) -> Tensor:
+        return plain.sa(self.query, self.key, z)
+
+
+def contests() -> Iterator[Contest]:
+    """Modules forward and backward on one picture; whole networks forward on one picture of 384 x 128."""
+    rivals = {"SA, dense": module("dense", 96, 32), "SA, fused": module("sa", 96, 32), "CSA": module("csa", 96, 32)}
+    yield Contest(MODULE, module("csalr", 96, 32), rivals)
+    yield Contest(GROWTH, module("csalr", 96, 32), {"4 times the positions": module("csalr", 192, 64)})
+    for groups, (over_sa, over_none) in PAPER.items():
+        name = f"PCB + CSALR, {groups} group{'s' if groups > 1 else ''}"
+        yield Contest(
+            f"{name} (paper: {over_sa} and {over_none})",
+            network("csalr", groups),
+            {"PCB + SA, dense": network("dense"), "PCB": network("none")},
+        )
+
+
+def holdings() -> Iterator[Holding]:
+    """What modules and networks hold in a training step."""
+    where = f"{HERE}:module"
+    rivals = {name: (where, kind, 96, 32) for name, kind in {"SA, dense": "dense", "SA, fused": "sa"}.items()}
+    yield Holding(MODULE, (where, "csalr", 96, 32), rivals)
+    yield Holding(GROWTH, (where, "csalr", 96, 32), {"4 times the positions": (where, "csalr", 192, 64)})
+    for groups, (over_sa, over_none) in PAPER_MEMORY.items():
+        name = f"PCB + CSALR, {groups} group{'s' if groups > 1 else ''}, training"
+        where = f"{HERE}:training"
+        yield Holding(
+            f"{name} (paper: {over_sa} and {over_none})",
+            (where, "csalr", groups),
+            {"PCB + SA, dense": (where, "dense"), "PCB": (where, "none")},
+        )
+
+
+def module(kind: str, height: int, width: int) -> Callable[[], Any]:
+    """An attention module forward and backward."""
+    kinds: dict[str, Callable[[], SelfAttention2d]] = {
+        "sa": lambda: SelfAttention2d(CHANNELS, INNER),
+        "dense": lambda: DenseSelfAttention2d(CHANNELS, INNER),
+        "csa": lambda: CompressedSelfAttention2d(CHANNELS, INNER, GRID, groups=1),
+        "csalr": lambda: CompressedSelfAttentionLowRank2d(CHANNELS, INNER, GRID, groups=1),
+    }
+    attention = kinds[kind]()
+    nn.init.ones_(attention.alpha)
+    source = generator("bench", height, width)
+    x = torch.randn(1, CHANNELS, height, width, generator=source).to(memory_format=torch.channels_last)
+    x.requires_grad_()
+    return lambda: torch.autograd.backward(attention(x).sum())
+
+
+@cache
+def _network(kind: str, groups: int = 1) -> PartNetwork:
+    model = Model(attention="sa" if kind == "dense" else kind, groups=groups)  # type: ignore[arg-type]
+    made = build(model, 751, refined=False)
+    if kind == "dense":
+        for attention in made.attention.values():
+            attention.__class__ = DenseSelfAttention2d
+    return made
+
+
+def _picture() -> Tensor:
+    return torch.randn(1, 3, 384, 128, generator=generator("bench", "picture"))
+
+
+def network(kind: str, groups: int = 1) -> Callable[[], Any]:
+    """A whole network forward, as for a descriptor."""
+    made, pictures = _network(kind, groups).eval(), _picture()
+
+    def run() -> Tensor:
+        with torch.no_grad():
+            return made(pictures)
+
+    return run
+
+
+def training(kind: str, groups: int = 1) -> Callable[[], Any]:
+    """A whole network forward and backward on two pictures (a batch statistic needs two), parts and branches."""
+    made, pictures = _network(kind, groups).train(), _picture().repeat(2, 1, 1, 1)
+
+    def run() -> None:
+        made.zero_grad()
+        answers = made.answers(pictures)
+        torch.autograd.backward(sum(x.sum() for x in (*answers.parts, *answers.branches)))  # type: ignore[arg-type]
+
+    return run
