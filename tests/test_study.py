@@ -157,6 +157,19 @@ def test_evidence_is_only_what_a_claim_named(tmp_path):
         shelf.metrics(NEEDS[1])
 
 
+def test_costs_are_measured_through_the_systems_own_bench(monkeypatch):
+    from types import SimpleNamespace
+
+    from saccade.benchmark import Contest
+
+    listed = SimpleNamespace(contests=lambda: [Contest("race", lambda: None, {"twin": lambda: None})])
+    monkeypatch.setattr(catalogue, "bench", lambda name: listed)
+    shelf = Shelf(catalogue.load("fake-byhand"), {})
+    assert len(shelf.times("race")["twin"]) == 7
+    with pytest.raises(SaccadeError, match="no 'rac' .*did you mean 'race'"):
+        shelf.times("rac")
+
+
 # The ledger ---------------------------------------------------------------------------------------------------------
 
 

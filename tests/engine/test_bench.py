@@ -1,6 +1,8 @@
 """Races: ratios within a round."""
 
-from saccade.benchmark import Contest
+from pathlib import Path
+
+from saccade.benchmark import Contest, Holding
 from saccade.engine import bench
 
 
@@ -18,3 +20,11 @@ def test_a_rival_that_takes_three_times_as_long_is_three_times_as_slow(monkeypat
     assert round(result.ratio, 6) == round(result.low, 6) == round(result.high, 6) == 3
     assert len(result.ratios) == 3
     assert (round(result.ours, 6), round(result.theirs, 6)) == (0.004, 0.012)
+
+
+def test_a_rival_that_holds_four_times_as_much_is_four_times_as_heavy(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    works = {"ours": ("test_memory:holds", 16, 0), "theirs": ("test_memory:holds", 64, 0)}
+    (result,) = bench.weigh(Holding("hold", works["ours"], {"heavy": works["theirs"]}))
+    assert abs(result.ratio - 4) < 0.3
+    assert abs(result.ours / 2**20 - 16) < 1
