@@ -27,6 +27,15 @@ def error(kind: str, query: Tensor, key: Tensor, patches: Patches) -> float:
     return float((difference.flatten(-2).norm(dim=-1) / whole.flatten(-2).norm(dim=-1)).mean())
 
 
+def grids(height: int, width: int) -> list[tuple[int, int]]:
+    """Grids for a map, each with about half the landmarks of the one before: the longer side is halved in turn."""
+    found = []
+    while height * width > 1:
+        height, width = (-(-height // 2), width) if height >= width else (height, -(-width // 2))
+        found.append((height, width))
+    return found
+
+
 def errors(
     attention: SelfAttention2d, x: Tensor, grids: Sequence[tuple[int, int]]
 ) -> Mapping[str, list[tuple[int, float]]]:
@@ -51,7 +60,7 @@ def draw(path: Path, found: Mapping[str, list[tuple[int, float]]]) -> Path:
         style = "--" if kind == "nearest" else "-"
         axis.plot(*zip(*sorted(points), strict=True), style, marker="o", label=NAMES[kind])
     axis.set_xscale("log", base=2)
-    axis.set_yscale("log")
+    axis.set_ylim(bottom=0)
     axis.set_xlabel("landmarks")
     axis.set_ylabel("‖A − WB‖ / ‖A‖")
     axis.grid(alpha=0.3)

@@ -519,23 +519,16 @@ def _reconstructions(ctx: Ctx, network: PartNetwork, data: Viewed) -> list[Artif
                 Panel(overlay(picture, looks[stage][place, number]), "compressed", [mark]),
             ]
         rows.append(row)
-    height, width = x.shape[-2:]
-    grids = [(rows_, columns) for rows_ in _halvings(height) for columns in _halvings(width)
-             if 0.5 <= (rows_ / height) / (columns / width) <= 2]  # fmt: skip
-    found = approximation.errors(module, x, grids)
+    found = approximation.errors(module, x, approximation.grids(*x.shape[-2:]))
     caption = f"{stage}: what circled points look at by the whole attention map, and by the compressed one (Figure 4)."
     return [
-        Artifact("image", grid(ctx.folder / "attention.png", rows, side=1.2), caption),
+        Artifact("image", grid(ctx.folder / "attention.png", rows, side=1.5), caption),
         Artifact(
             "image",
             approximation.draw(ctx.folder / "landmarks.png", found),
             f"{stage}: how far compressed attention maps are from the whole one, against the number of landmarks.",
         ),
     ]
-
-
-def _halvings(size: int) -> list[int]:
-    return [size // 2**k for k in range(5) if size // 2**k]
 
 
 SYSTEM = CSALR()
