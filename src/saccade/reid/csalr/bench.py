@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from saccade.benchmark import Contest, Holding
+from saccade.metrics import Taken, rank
 from saccade.nn import CompressedSelfAttention2d, CompressedSelfAttentionLowRank2d, SelfAttention2d
 from saccade.ops.affinity import SoftmaxAffinity
 from saccade.reference import self_attention as plain
+from saccade.reference.ranking import cmc_and_precision
 from saccade.reid.csalr.model import Model, PartNetwork, build
 from saccade.seeding import generator
 
@@ -50,6 +52,24 @@ def contests() -> Iterator[Contest]:
             network("csalr", groups),
             {"PCB + SA, dense": network("dense"), "PCB": network("none")},
         )
+    yield _ranking(200, 1000)
+
+
+def _ranking(queries: int, pictures: int) -> Contest:
+    """CMC and mAP of random distances, against a list at a time in plain Python."""
+    source = generator("bench", "ranking")
+
+    def taken(count: int) -> Taken:
+        return Taken(*(torch.randint(1, most, (count,), generator=source) for most in (50, 7)))
+
+    asked, ranked, far = taken(queries), taken(pictures), torch.rand(queries, pictures, generator=source)
+    who, whom = asked.identities.numpy(), ranked.identities.numpy()
+    by, by_whom = asked.cameras.numpy(), ranked.cameras.numpy()
+    return Contest(
+        f"CMC and mAP, {queries} x {pictures}",
+        lambda: rank(far, asked, ranked),
+        {"plain": lambda: cmc_and_precision(far.numpy(), who, whom, by, by_whom, trapezoid=False)},
+    )
 
 
 def holdings() -> Iterator[Holding]:
