@@ -1,5 +1,4 @@
-"""How a system says what is to be measured: its ``bench.py`` has a function ``contests`` that yields what to time and,
-where memory matters, a function ``holdings`` that yields what to weigh."""
+"""How a system says what is to be timed: its ``bench.py`` has a function ``contests`` that yields these."""
 
 from __future__ import annotations
 
@@ -15,16 +14,3 @@ class Contest:
     name: str
     ours: Callable[[], Any]
     rivals: Mapping[str, Callable[[], Any]]
-
-
-Work = tuple[str | int | float, ...]
-"""``package.module:function`` and its arguments: it makes ready and returns the work, a function without arguments."""
-
-
-@dataclass(frozen=True)
-class Holding:
-    """What one of ours holds at most, against rivals that do the same; each is weighed in a process of its own."""
-
-    name: str
-    ours: Work
-    rivals: Mapping[str, Work]

@@ -52,8 +52,8 @@ class Evidence(Protocol):
     def times(self, contest: str) -> Mapping[str, Sequence[float]]:
         """By rival, how many times as fast ours is in a contest of the system's bench, a ratio a round."""
 
-    def weights(self, holding: str) -> Mapping[str, float]:
-        """By rival, how many times as light ours is in a holding of the system's bench."""
+    def weights(self, contest: str) -> Mapping[str, float]:
+        """By rival, how many times as much memory it holds as ours in a contest of the system's bench."""
 
 
 @dataclass(frozen=True)

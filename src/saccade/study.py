@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade import catalogue
-from saccade.claims import Needs
+from saccade.benchmark import Contest
+from saccade.claims import CannotJudge, Needs
 from saccade.errors import SaccadeError, did_you_mean
 from saccade.progress import Progress
 from saccade.run import ROOT, Order, Run, Runtime, find, with_seed
@@ -83,22 +84,27 @@ class Shelf:
         return load_model(weights)[0]
 
     def times(self, contest: str) -> dict[str, Sequence[float]]:
-        from saccade.engine.bench import race
+        from saccade.engine.bench import core_share, race, refuse_if_busy
 
-        return {result.rival: result.ratios for result in race(self._listed("contests", contest), ROUNDS)}
+        try:
+            refuse_if_busy(core_share(0.5))
+        except SaccadeError as error:
+            raise CannotJudge(str(error)) from None
+        return {result.rival: result.ratios for result in race(self._contest(contest), ROUNDS)}
 
-    def weights(self, holding: str) -> dict[str, float]:
-        from saccade.engine.bench import weigh
+    def weights(self, contest: str) -> dict[str, float]:
+        from saccade.engine.bench import memory
 
-        return {result.rival: result.ratio for result in weigh(self._listed("holdings", holding))}
+        return {rival: held.ratio for rival, held in memory(self.system.about.name, self._contest(contest)).items()}
 
-    def _listed(self, kind: str, wanted: str) -> Any:
-        """What the system's bench lists under a name."""
-        listed = list(getattr(catalogue.bench(self.system.about.name), kind)())
-        names = [item.name for item in listed]
-        if wanted not in names:
-            raise SaccadeError(f"the bench of {self.system.about.name} has no {wanted!r}{did_you_mean(wanted, names)}")
-        return listed[names.index(wanted)]
+    def _contest(self, wanted: str) -> Contest:
+        """What the system's bench has under a name."""
+        name = self.system.about.name
+        module = catalogue.bench(name)
+        known: dict[str, Contest] = {c.name: c for c in module.contests()} if module else {}
+        if wanted not in known:
+            raise SaccadeError(f"the bench of {name} has no contest {wanted!r}{did_you_mean(wanted, known)}")
+        return known[wanted]
 
     def _run(self, need: Needs) -> Run:
         if need not in self.runs:

@@ -2,7 +2,8 @@
 
 Data is anything with a length and samples by index. Three more methods are used when they are there:
 
-* ``draw(index, generator)``: the sample for training, with its random augmentation drawn from ``generator``;
+* ``draw(index, generator)``: the sample for training, with its random augmentation drawn from ``generator`` (or from
+  PyTorch's own, which is seeded alike; NumPy's and Python's are not);
 * ``batches(size, generator)``: the index batches of one epoch (identity-balanced sampling, buckets by length);
 * ``collate(samples)``: how samples become a batch.
 """
@@ -12,14 +13,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch.utils.data import DataLoader, default_collate
 
 from saccade.errors import SaccadeError
-from saccade.seeding import generator, seed_everything
+from saccade.seeding import derive, generator
 
 
 @runtime_checkable
@@ -135,19 +136,20 @@ class _Places:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Training samples by (epoch, index), each with a generator of its own."""
+    """Training samples by (epoch, index), each with randomness of its own."""
 
     data: Data
     seed: tuple[int | str, ...]
+    generator: torch.Generator = field(default_factory=torch.Generator)
 
     def __getitem__(self, place: tuple[int, int]) -> Any:
         epoch, index = place
         draw = getattr(self.data, "draw", None)
         if draw is None:
             return self.data[index]
-        where = (*self.seed, "sample", epoch, index)
-        seed_everything(torch.device("cpu"), *where)  # for libraries that ask nobody
-        return draw(index, generator(*where))
+        seed = derive(*self.seed, "sample", epoch, index)
+        torch.default_generator.manual_seed(seed)  # for functions that take no generator
+        return draw(index, self.generator.manual_seed(seed))
 
 
 def _quiet_worker(number: int) -> None:

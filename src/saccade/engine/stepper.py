@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -61,10 +62,10 @@ class Stepper:
             name: build_optimiser(spec, system.parameters(model, name, alone=len(self.specs) == 1))
             for name, spec in self.specs.items()
         }
-        objective = Objective(system, ctx, model)
-        if self.plain and not self.by_hand:
-            self.objective, *wrapped = fabric.setup(objective, *self.plain.values())
-        else:
+        self.objective: Any = Objective(system, ctx, model)
+        if self.plain and not self.by_hand and ctx.world > 1:
+            self.objective, *wrapped = fabric.setup(self.objective, *self.plain.values())
+        else:  # one process has nothing to synchronise
             wrapped = [fabric.setup_optimizers(o) for o in self.plain.values()]
         self.optimisers = dict(zip(self.plain, wrapped, strict=True))
         for name, optimiser in self.plain.items():
@@ -101,15 +102,16 @@ class Stepper:
 
     def _descend(self, name: str, spec: Optimiser, pieces: Sequence[tuple[float, Any]]) -> dict[str, float]:
         optimiser = self.optimisers[name]
-        optimiser.zero_grad(set_to_none=True)
+        self.plain[name].zero_grad(set_to_none=True)
         seen: dict[str, float] = {}
         for number, (weight, piece) in enumerate(pieces, 1):
             alone = self.ctx.world == 1 or number == len(pieces)
             with nullcontext() if alone else self.fabric.no_backward_sync(self.objective):
-                named = self.objective(piece)
+                with self.fabric.autocast():  # the losses only: gradients have the types of what they belong to
+                    named = self.objective(piece)
                 for key, value in self._checked(named, weight).items():
                     seen[key] = seen.get(key, 0.0) + value
-                total = sum(named.values(), start=torch.zeros((), device=self.ctx.device))
+                total = functools.reduce(torch.add, named.values())
                 self.fabric.backward(total * weight if weight != 1 else total)
         if spec.clip:
             self.fabric.clip_gradients(self.objective, optimiser, max_norm=spec.clip, error_if_nonfinite=False)

@@ -14,7 +14,7 @@ from saccade.ops import Patches, sampled
 from saccade.ops.lowrank import landmark_block
 from saccade.reference import self_attention as plain
 from saccade.reid.csalr import approximation
-from saccade.reid.csalr.bench import GROWTH, MODULE, contests, holdings
+from saccade.reid.csalr.bench import GROWTH, MODULE, NETWORK, TRAINING, contests
 from saccade.reid.csalr.model import PartNetwork, attended
 from saccade.reid.synth import population
 from saccade.seeding import generator
@@ -87,12 +87,8 @@ def least_singular_value(_: Evidence) -> float:
     return least
 
 
-def _listed(start: str, names: Sequence[str]) -> str:
-    return next(name for name in names if name.startswith(start))
-
-
 def faster_than_dense(evidence: Evidence) -> Sequence[float]:
-    return list(evidence.times(MODULE)["SA, dense"])
+    return evidence.times(MODULE)["SA, dense"]
 
 
 def lighter_than_dense(evidence: Evidence) -> float:
@@ -100,7 +96,7 @@ def lighter_than_dense(evidence: Evidence) -> float:
 
 
 def time_growth(evidence: Evidence) -> Sequence[float]:
-    return list(evidence.times(GROWTH)["4 times the positions"])
+    return evidence.times(GROWTH)["4 times the positions"]
 
 
 def memory_growth(evidence: Evidence) -> float:
@@ -108,13 +104,15 @@ def memory_growth(evidence: Evidence) -> float:
 
 
 def network_faster(evidence: Evidence) -> Sequence[float]:
-    name = _listed("PCB + CSALR, 2 groups", [c.name for c in contests()])
-    return list(evidence.times(name)["PCB + SA, dense"])
+    return evidence.times(_listed(f"{NETWORK}, 2 groups"))["PCB + SA, dense"]
 
 
 def network_lighter(evidence: Evidence) -> float:
-    name = _listed("PCB + CSALR, 2 groups", [h.name for h in holdings()])
-    return evidence.weights(name)["PCB + SA, dense"]
+    return evidence.weights(_listed(f"{TRAINING}, 2 groups"))["PCB + SA, dense"]
+
+
+def _listed(start: str) -> str:
+    return next(contest.name for contest in contests() if contest.name.startswith(start))
 
 
 SEEDS = range(5)
