@@ -50,7 +50,7 @@ def may_import(importer, imported):
     if top == "ops":
         return False
     if top in ("nn", "metrics", "search", "reference"):
-        return target in {"ops", "errors", "seeding"} or target in PARTS
+        return target in {"ops", "errors", "seeding"} or target in PARTS or (top, target) == ("search", "files")
     if top == "data":
         return target in {"ops", "metrics", "errors", "seeding", "files"}
     if top in CONTRACT:

@@ -158,6 +158,27 @@ def test_evidence_is_only_what_a_claim_named(tmp_path):
         shelf.metrics(NEEDS[1])
 
 
+def test_costs_are_measured_through_the_systems_own_bench(monkeypatch):
+    from types import SimpleNamespace
+
+    from saccade.benchmark import Contest
+    from saccade.claims import CannotJudge
+    from saccade.engine.bench import Memory
+
+    listed = SimpleNamespace(contests=lambda: [Contest("race", lambda: None, {"twin": lambda: None})])
+    monkeypatch.setattr(catalogue, "bench", lambda name: listed)
+    monkeypatch.setattr("saccade.engine.bench.core_share", lambda seconds=0: 1.0)
+    shelf = Shelf(catalogue.load("fake-byhand"), {})
+    assert len(shelf.times("race")["twin"]) == 7
+    with pytest.raises(SaccadeError, match="no contest 'rac' .*did you mean 'race'"):
+        shelf.times("rac")
+    monkeypatch.setattr("saccade.engine.bench.memory", lambda system, contest: {"twin": Memory(8192, 4 * 8192)})
+    assert shelf.weights("race") == {"twin": 4.0}
+    monkeypatch.setattr("saccade.engine.bench.core_share", lambda seconds=0: 0.3)
+    with pytest.raises(CannotJudge, match="too busy"):
+        shelf.times("race")
+
+
 # The ledger ---------------------------------------------------------------------------------------------------------
 
 

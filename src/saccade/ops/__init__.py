@@ -2,5 +2,7 @@
 
 from saccade.ops.affinity import Affinity, FactoredAffinity, SoftmaxAffinity
 from saccade.ops.graphfilter import chebyshev
+from saccade.ops.lowrank import LowRank, sampled
+from saccade.ops.patches import Patches
 
-__all__ = ["Affinity", "FactoredAffinity", "SoftmaxAffinity", "chebyshev"]
+__all__ = ["Affinity", "FactoredAffinity", "LowRank", "Patches", "SoftmaxAffinity", "chebyshev", "sampled"]
