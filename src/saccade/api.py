@@ -150,12 +150,17 @@ def predict(
     progress: Progress | None = None,
     **inputs: Any,
 ) -> list[Artifact]:
-    """Use a model on files: ``predict("last.safetensors", "out", images=["a.png"])`` writes into ``out``."""
-    network, identity = _resolve(model)
-    system = catalogue.load(identity.system)
+    """Use a model on files: ``predict("last.safetensors", "out", images=["a.png"])`` writes into ``out``.
+
+    A system's name will do where its prediction needs no trained weights.
+    """
+    network, identity = (None, None) if _is_name(model) else _resolve(model)
+    system = catalogue.load(identity.system if identity else str(model))
     if system.inputs_type is None:
         raise system.not_offered("prediction on files")
-    given: Any = from_json(system.inputs_type, to_json(inputs), f"{identity.system}'s inputs")
+    given: Any = from_json(system.inputs_type, to_json(inputs), f"{system.about.name}'s inputs")
+    if identity is None:
+        identity = _without_model(system) if not system.needs_model(given) else _resolve(model)[1]
     return run_prediction(system, identity, network, given, Path(folder), machine, progress)
 
 
@@ -207,12 +212,19 @@ def _as_it_was(model: nn.Module | None) -> Iterator[None]:
 
 
 def _resolve(model: nn.Module | str | Path) -> tuple[nn.Module | None, Identity]:
-    if isinstance(model, str) and model in catalogue.names() and not catalogue.load(model).offers("build"):
-        system = catalogue.load(model)
-        return None, Identity(model, "tiny", "", system.configure("tiny"), system.facts_type())
+    if _is_name(model) and not catalogue.load(str(model)).offers("build"):
+        return None, _without_model(catalogue.load(str(model)))
     if isinstance(model, str | Path):
         model = load(model)
     return model, describe(model)
+
+
+def _is_name(model: nn.Module | str | Path) -> bool:
+    return isinstance(model, str) and model in catalogue.names()
+
+
+def _without_model(system: System[Any, Any]) -> Identity:
+    return Identity(system.about.name, "tiny", "", system.configure("tiny"), system.facts_type())
 
 
 def _named(model: nn.Module, identity: Identity) -> nn.Module:

@@ -61,6 +61,8 @@ class Context(Generic[C, F]):
     rebuilt: Mapping[str, Tensor] | None = None
     """What :meth:`System.rebuild` returned last, in this phase."""
     scalars: dict[str, float] = field(default_factory=dict)
+    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By variant, what its run was judged to give: for those who draw it."""
 
     rank: int = 0
     world: int = 1

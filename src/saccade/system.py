@@ -204,6 +204,10 @@ class System(Generic[C, F]):
         needs them turns them on (``torch.enable_grad``)."""
         raise self.not_offered("prediction on files")
 
+    def needs_model(self, inputs: Any) -> bool:
+        """Whether prediction on these inputs uses trained weights: not where they name models that come ready."""
+        return self.offers("build")
+
     def pictures(self, ctx: Context[C, F], models: Mapping[str, nn.Module], data: Data) -> Sequence[Artifact]:
         """What the trained variants do, side by side, on held-out data; writes into ``ctx.folder``."""
         return ()

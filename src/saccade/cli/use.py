@@ -81,7 +81,7 @@ def predict(args: Sequence[str]) -> int:
     from saccade.api import run_prediction
 
     with show_progress(given.output.quiet) as progress:
-        model, identity, path = _weights(system, rest)
+        model, identity, path = _weights(system, rest, system.needs_model(given.inputs))
         _say_which(path, progress)
         folder = Path(given.options.output)
         made = run_prediction(system, identity, model, given.inputs, folder, given.machine, progress)
@@ -92,12 +92,12 @@ def predict(args: Sequence[str]) -> int:
     return 0
 
 
-def _weights(system: System[Any, Any], args: Sequence[str]) -> tuple[Any, Any, Path | None]:
+def _weights(system: System[Any, Any], args: Sequence[str], needed: bool = True) -> tuple[Any, Any, Path | None]:
     """The model, what it is, and its file: those given, else the newest run's; without a model, the preset."""
     from saccade.engine.weights import Identity, load_model_of
 
     name = system.about.name
-    if not system.offers("build"):
+    if not (system.offers("build") and (needed or peek(args, "--weights"))):
         return None, Identity(name, "tiny", "", system.configure("tiny"), system.facts_type()), None
     root, given = Path(peek(args, "--runs") or ROOT), peek(args, "--weights")
     path = Path(given) if given else _newest_weights(name, root) or _offer_training(system, root)
