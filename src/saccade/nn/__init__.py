@@ -1,5 +1,6 @@
 """Layers and backbones: operators with weights."""
 
+from saccade.nn.efficientnet_lite import EfficientNetLite
 from saccade.nn.nonlocal_block import Nonlocal, NonlocalBlock, NonlocalStage, SpectralNonlocal
 from saccade.nn.preresnet import PreResNet
 from saccade.nn.resnet import ResNet
@@ -14,6 +15,7 @@ from saccade.nn.self_attention import (
 __all__ = [
     "CompressedSelfAttention2d",
     "CompressedSelfAttentionLowRank2d",
+    "EfficientNetLite",
     "NearestLandmark2d",
     "Nonlocal",
     "NonlocalBlock",

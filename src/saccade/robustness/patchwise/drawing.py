@@ -38,7 +38,7 @@ class Shown:
             made += [
                 Panel(fitted(_coloured(changed)), title),
                 Panel(fitted(_coloured(0.5 + 0.5 * noise / self.eps)), "change"),
-                Panel(fitted(_coloured(patch_map(noise, self.eps))), "patch map"),
+                Panel(fitted(_coloured(patch_map(noise, self.eps, full="white"))), "patch map"),
             ]
         return made
 

@@ -80,6 +80,8 @@ def pi_fgsm(
     return SignAttack(eps, steps, beta, diversity, smoothing, momentum, projection)
 
 
-def patch_map(noise: Tensor, eps: float) -> Tensor:
-    """Eq. 7 as bytes: ``|noise| * 256 / eps``. A pixel at the whole budget is 256, which a byte holds as 0."""
-    return (noise.detach().abs().double() * 256 / eps + 1e-3).floor().to(torch.int64).remainder(256).to(torch.uint8)
+def patch_map(noise: Tensor, eps: float, full: Literal["black", "white"] = "black") -> Tensor:
+    """Eq. 7 as bytes: ``|noise| * 256 / eps``. At the whole budget that is 256, which a byte holds as 0: black in the
+    paper's figures; ``white`` keeps it at 255."""
+    values = (noise.detach().abs().float() * 256 / eps + 1e-2).to(torch.int64)
+    return (values.remainder(256) if full == "black" else values.clamp(max=255)).to(torch.uint8)

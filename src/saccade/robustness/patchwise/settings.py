@@ -101,7 +101,7 @@ class Config:
     attack: Attack = Attack()
     data: Pictures = Pictures(source="nips2017:data", side=299)
     train: Training = Training()
-    batch: int = 20
+    batch: int = 10
     """Pictures that are attacked at a time."""
     seed: int = 0
     """Decides everything random."""

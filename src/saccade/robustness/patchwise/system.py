@@ -144,24 +144,28 @@ class Patchwise(System[Config, Facts]):
             write_json(ctx.folder / "transfer.json", _table(ctx, labels, known))
             made.append(Artifact("json", ctx.folder / "transfer.json", "The same as a table."))
         if models:
-            rows = [self._shown(ctx, v, models[v], labels[v], data) for v in models]
+            first = next(iter(models))
+            truth = [ctx.facts.labels[data[i][1]] if ctx.facts.labels else data[i][1] for i in range(min(2, len(data)))]
+            heading = f"clean, truth: {' and '.join(map(str, truth))}"
+            rows = [self._shown(ctx, first, models[first], heading, data, attacked=False)]
+            rows += [self._shown(ctx, v, models[v], labels[v], data) for v in models]
             path = attacked_grid(ctx.folder / "attacked.png", rows)
             caption = (
-                "Two held-out pictures as each attack leaves them, the change (grey: none) and its patch map (Eq. 7: "
-                "the brighter, the more; black also where the whole budget is used), with what each network says "
-                "(×: wrong). They are made with the network that is named first."
+                "Two held-out pictures as they are and as each attack leaves them, the change (grey: none) and its "
+                "patch map (Eq. 7; white: the whole budget), with what each network says (×: wrong). The network that "
+                "is named first made them."
             )
             made.append(Artifact("image", path, caption))
         return made
 
-    def _shown(self, ctx: Ctx, variant: str, model: nn.Module, label: str, data: Data) -> Shown:
+    def _shown(self, ctx: Ctx, variant: str, model: nn.Module, label: str, data: Data, attacked: bool = True) -> Shown:
         zoo = cast(Zoo, model.to(ctx.device).eval())
         changes = self.variants[variant].changes if variant in self.variants else {}
         attack = override(ctx.config, changes).attack.made()
         pairs = [data[i] for i in range(min(2, len(data)))]
         images = torch.stack([image for image, _ in pairs]).to(ctx.device)
         truth = torch.tensor([y for _, y in pairs], device=ctx.device)
-        changed = attack(next(iter(zoo.values())), images, truth, ctx.generator)
+        changed = attack(next(iter(zoo.values())), images, truth, ctx.generator) if attacked else images
         with torch.no_grad():
             answers = {name: logits_of(c, changed).argmax(1).tolist() for name, c in zoo.items()}
         names = ctx.facts.labels
