@@ -76,7 +76,7 @@ def transfer_grid(path: Path, found: Mapping[str, Mapping[str, float]]) -> Path:
         for i, row in enumerate(values):
             for j, value in enumerate(row):
                 axis.text(j, i, f"{value:.1f}", ha="center", va="center", fontsize=7,
-                          color="white" if value > 55 else "black")  # fmt: skip
+                          color="white" if value > 40 else "black")  # fmt: skip
     with replacing(path) as partial:
         figure.savefig(partial, format="png")
     return path

@@ -1,0 +1,150 @@
+"""How attacks transfer between real networks on real photographs: measures, keeps the numbers, draws a page.
+
+    python docs/patchwise_photographs.py nips2017:PATH    judge (minutes an attack on a core), draw, write the page
+    python docs/patchwise_photographs.py --draw           draw and write again from what was measured last
+
+Needs the extra ``pretrained``, and scikit-image for the pictures of the figure. Writes docs/pages/patchwise.md,
+patchwise.json and patchwise.jpg. Runs are kept in runs/ and taken again where they are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from PIL import Image
+
+from saccade import catalogue
+from saccade.claims import Needs
+from saccade.data.images import centre, read_image, scaled
+from saccade.data.layouts import find
+from saccade.files import write_json, write_text
+from saccade.progress import show_progress
+from saccade.robustness.classifiers import pretrained
+from saccade.robustness.patchwise.drawing import Shown, attacked_grid
+from saccade.robustness.patchwise.system import SYSTEM
+from saccade.run import Runtime
+from saccade.study import Plan, obtain, order_for
+from saccade.versions import environment
+
+PAGES = Path(__file__).parent / "pages"
+ATTACKS = ("fgsm", "ifgsm", "amplified", "mi", "pi")
+DRAWN = ("ifgsm", "amplified", "pi")
+NETWORKS = ("lite0", "lite1", "lite2")
+
+PAGE = """# Patch-wise attacks on photographs
+
+How often (%) a perturbation made with the network of a row fools the network of a column: {count} photographs of the
+NIPS 2017 development set at 299 x 299 pixels, a budget of {eps:g}/255, {steps} iterations (FGSM: one). A picture that a
+network gets wrong anyway counts too; the last line says how many those are. Bold: the network that made it (white box).
+
+{table}
+
+{summary}
+
+The numbers are in `docs/pages/patchwise.json`, with the machine and the versions they were made with. All of this is
+made by `python docs/patchwise_photographs.py nips2017:PATH`.
+
+## What they look like
+
+![Two pictures, clean and as three attacks leave them](patchwise.jpg)
+
+Two pictures that come with scikit-image, as they are and as attacks made with EfficientNet-Lite0 leave them; the change
+(grey: none), its patch map (white: the whole budget), and the ImageNet class that each network says (×: not what Lite0
+says of the clean picture).
+"""
+
+
+def measure(source: str) -> dict:
+    """Every attack with every network as substitute, on all pictures of the source."""
+    orders = [
+        order_for("patchwise", Needs(name, 0, "paper", (("data.source", source),)), Runtime()) for name in ATTACKS
+    ]
+    with show_progress(quiet=False) as progress:
+        runs = obtain(orders, Plan(jobs=1), progress)
+    found = find(source, SYSTEM.layouts)
+    assert found is not None
+    attack = orders[-1].config.attack
+    return {
+        "command": "python docs/patchwise_photographs.py nips2017:PATH",
+        "environment": environment("patchwise"),
+        "count": len(found[0].read(found[1], "test")),
+        "eps": attack.eps,
+        "steps": attack.steps,
+        "metrics": {name: run.metrics_found for name, run in zip(ATTACKS, runs, strict=True)},
+    }
+
+
+def table(found: dict) -> str:
+    """Rows of attack and substitute, a column a target."""
+    label = {name: variant.label for name, variant in SYSTEM.variants.items()}
+    lines = ["| attack | made with | " + " | ".join(NETWORKS) + " |", "|---|---|" + "---|" * len(NETWORKS)]
+    for attack, cells in found["metrics"].items():
+        for substitute in NETWORKS:
+            values = [(target, f"{cells[f'{substitute} > {target}']:.1f}") for target in NETWORKS]
+            row = " | ".join(f"**{value}**" if target == substitute else value for target, value in values)
+            lines.append(f"| {label[attack]} | {substitute} | {row} |")
+    return "\n".join(lines)
+
+
+def summary(found: dict) -> str:
+    """Means, as the paper's text has them."""
+    label = {name: variant.label for name, variant in SYSTEM.variants.items()}
+    lines = ["| attack | transfer, mean | white box, mean |", "|---|---|---|"]
+    for attack, cells in found["metrics"].items():
+        lines.append(f"| {label[attack]} | {cells['transfer']:.1f} | {cells['whitebox']:.1f} |")
+    error = 100 - statistics.fmean(cells["accuracy"] for cells in found["metrics"].values())
+    return "\n".join(lines) + f"\n\nWrong on clean pictures, mean of the networks: {error:.1f} %."
+
+
+def draw() -> None:
+    """Two pictures of scikit-image under three attacks."""
+    import skimage
+
+    folder = Path(skimage.__file__).parent / "data"
+    raw = [centre(scaled(read_image(folder / name)), 299, 299).clamp(0, 1) for name in ("chelsea.png", "coffee.png")]
+    images = torch.stack(raw)
+    networks = {name: pretrained(name) for name in NETWORKS}
+    with torch.no_grad():
+        truth = networks["lite0"](images).argmax(1)
+    rows = [shown("clean", images, images, networks, truth)]
+    for name in DRAWN:
+        attack = catalogue.load("patchwise").configure("paper", name).attack.made()
+        changed = attack(networks["lite0"], images, truth, torch.Generator().manual_seed(0))
+        rows.append(shown(SYSTEM.variants[name].label, images, changed, networks, truth))
+    with tempfile.TemporaryDirectory() as scratch:
+        path = attacked_grid(Path(scratch) / "attacked.png", rows)
+        Image.open(path).convert("RGB").save(PAGES / "patchwise.jpg", quality=85)
+
+
+@torch.no_grad()
+def shown(label, images, changed, networks, truth) -> Shown:
+    answers = {name: network(changed).argmax(1) for name, network in networks.items()}
+    said = {name: list(map(str, found.tolist())) for name, found in answers.items()}
+    return Shown(label, images, changed, 16 / 255, said, {n: (f == truth).tolist() for n, f in answers.items()})
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("source", nargs="?", default="")
+    options.add_argument("--draw", action="store_true")
+    given = options.parse_args()
+    if given.source:
+        write_json(PAGES / "patchwise.json", measure(given.source))
+    elif not given.draw:
+        options.error("give nips2017:PATH, or --draw")
+    found = json.loads((PAGES / "patchwise.json").read_text())
+    draw()
+    write_text(PAGES / "patchwise.md", PAGE.format(table=table(found), summary=summary(found), **found))
+
+
+if __name__ == "__main__":
+    main()
