@@ -1,6 +1,8 @@
 """Smoothing of maps: every channel by itself, zeros beyond the border, the size kept.
 
-Both kernels are products of a row and a column, so a pixel costs ``2k`` additions and not ``k²``.
+Both kernels are products of a row and a column, so maps are added along one side and then the other, as a whole: about
+``2 log k`` additions a pixel for a plain sum and ``2k`` for a Gaussian, not ``k²``. On a CPU that is also faster than a
+depthwise convolution, which is written for many channels.
 """
 
 from __future__ import annotations
@@ -16,8 +18,26 @@ def surroundings(x: Tensor, size: int) -> Tensor:
     Sums of whole numbers (and of halves, quarters, ...) are exact: what cancels gives zero and no dust. Differentiable.
     """
     half = _half(size)
-    columns = F.avg_pool2d(x, (size, 1), 1, (half, 0), divisor_override=1)
-    return F.avg_pool2d(columns, (1, size), 1, (0, half), divisor_override=1) - x
+    return _windows(_windows(F.pad(x, (half,) * 4), size, -1), size, -2) - x
+
+
+def _windows(x: Tensor, size: int, side: int) -> Tensor:
+    """Sums of ``size`` neighbours along a side: windows of 1, 2, 4, ... by doubling, and those that ``size`` is made of
+    put end to end."""
+    length = x.shape[side] - size + 1
+    found: Tensor | None = None
+    width, begin, windows = 1, 0, x
+    while width <= size:
+        if size & width:
+            part = windows.narrow(side, begin, length)
+            found = part if found is None else found + part
+            begin += width
+        if 2 * width <= size:
+            count = windows.shape[side] - width
+            windows = windows.narrow(side, 0, count) + windows.narrow(side, width, count)
+        width *= 2
+    assert found is not None
+    return found
 
 
 def gaussian_profile(size: int, reach: float = 3.0) -> Tensor:
@@ -31,10 +51,16 @@ def gaussian_profile(size: int, reach: float = 3.0) -> Tensor:
 def gaussian_smooth(x: Tensor, size: int, reach: float = 3.0) -> Tensor:
     """``x`` (N, C, H, W) smoothed by the outer product of two Gaussian profiles. Differentiable."""
     half = _half(size)
-    profile = gaussian_profile(size, reach).to(x)
-    maps = x.flatten(0, 1).unsqueeze(1)  # (N C, 1, H, W): no channel meets another
-    maps = F.conv2d(maps, profile.view(1, 1, -1, 1), padding=(half, 0))
-    return F.conv2d(maps, profile.view(1, 1, 1, -1), padding=(0, half)).view_as(x)
+    profile = gaussian_profile(size, reach).tolist()
+    x = F.pad(x, (half,) * 4)
+    for side in (-1, -2):
+        length = x.shape[side] - size + 1
+        smooth = profile[half] * x.narrow(side, half, length)
+        for near in range(half):  # the two places that are equally far have one weight
+            pair = x.narrow(side, near, length) + x.narrow(side, size - 1 - near, length)
+            smooth = torch.add(smooth, pair, alpha=profile[near])
+        x = smooth
+    return x
 
 
 def _half(size: int) -> int:
