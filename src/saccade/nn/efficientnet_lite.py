@@ -105,7 +105,9 @@ class EfficientNetLite(nn.Module):
         self.dropout = nn.Dropout(scale.dropout)
         self.fc = nn.Linear(_HEAD, classes)
         for module in (m for m in self.modules() if isinstance(m, nn.Conv2d)):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            # The usual rule, but a channel of a depthwise convolution reaches one output and not all of them.
+            reached = module.weight[0, 0].numel() * module.out_channels // module.groups
+            nn.init.normal_(module.weight, std=math.sqrt(2 / reached))
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu6(self.bn0(self.conv_stem(x)))

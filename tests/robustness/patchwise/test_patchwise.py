@@ -12,6 +12,7 @@ import saccade
 from robustness.patchwise import fixtures
 from saccade import catalogue
 from saccade.cli.main import main
+from saccade.context import Context
 from saccade.engine.weights import Identity
 from saccade.errors import SaccadeError
 from saccade.files import save_tensors
@@ -173,3 +174,15 @@ def test_the_drawn_table_has_every_cell(tmp_path):
 def test_weights_that_no_package_has_are_refused():
     with pytest.raises(SaccadeError, match="no pretrained weights of 'conv'"):
         catalogue.load("patchwise").configure("tiny", None, {"model.weights": "pretrained"})
+
+
+def test_the_report_shows_the_whole_table_and_the_pictures(weights, tmp_path):
+    system, networks = catalogue.load("patchwise"), saccade.load(weights)
+    identity = saccade.describe(networks)
+    ctx = Context(identity.config, tmp_path, identity.facts)
+    ctx.measured = {"mi": {"a > a": 90.0, "a > b": 40.0, "b > a": 30.0, "b > b": 80.0, "transfer": 35.0}}
+    made = system.pictures(ctx, {"mi": networks, "pi": networks}, system.data(ctx, "test"))
+    assert {artifact.path.name for artifact in made} == {"transfer.png", "transfer.json", "attacked.png"}
+    table = json.loads((tmp_path / "transfer.json").read_text())
+    assert table["columns"] == ["attack", "made with", "a", "b"]
+    assert table["rows"] == [["MI-FGSM", "a", 90.0, 40.0], ["MI-FGSM", "b", 30.0, 80.0]]
