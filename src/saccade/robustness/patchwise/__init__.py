@@ -7,7 +7,7 @@ ABOUT = About(
     title="Patch-wise Attack for Fooling Deep Neural Network",
     authors=("Lianli Gao", "Qilong Zhang", "Jingkuan Song", "Xianglong Liu", "Heng Tao Shen"),
     venue="ECCV 2020",
-    tasks=("adversarial robustness", "image classification"),
+    tasks=("adversarial robustness",),
     summary=(
         "How much of a classifier's accuracy survives perturbations made with other networks. The patch-wise iterative "
         "attack (PI-FGSM) takes larger steps than its budget allows and lays what is cut off around where it was; it "
