@@ -89,11 +89,9 @@ def test_plain_and_log_agree_after_any_number_of_iterations():
 
 
 def test_the_log_domain_is_good_where_the_kernel_underflows():
-    c = 100 * cost().float()
-    plan = log_sinkhorn(c, 0.05, iterations=20_000)
-    assert (-c / 0.05).exp().max() < 1e-30
-    torch.testing.assert_close(plan.sum(-2), torch.full((M,), 1 / M), atol=1e-3, rtol=0)
-    assert plan.isfinite().all()
+    c = cost().float() + 100  # a constant changes nothing in a balanced plan
+    assert (gibbs(c, EPS) == 0).all()
+    torch.testing.assert_close(log_sinkhorn(c, EPS), log_sinkhorn(cost(), EPS).float(), atol=1e-6, rtol=1e-3)
 
 
 def test_a_batch_is_its_samples():

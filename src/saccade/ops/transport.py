@@ -158,7 +158,7 @@ def optimal_plan(
     tolerance: float = 1e-9,
     limit: int = 100_000,
 ) -> Tensor:
-    """The plan (..., N, M) that iterations converge to: the scalings' logarithms move by less than ``tolerance``.
+    """The plan (..., N, M) that iterations converge to: its logarithm moves by less than ``tolerance``.
 
     Differentiable once, by the optimum's own equations: memory does not grow with the iterations it took. Raises a
     RuntimeError after ``limit`` iterations, as when balanced marginals cannot be met on the support.
@@ -201,9 +201,9 @@ class _FixedPoint(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         u, v = torch.zeros_like(mu + power), torch.zeros_like(nu + power)
         for _ in range(limit):
-            v = power * _log_share(nu, kernel + u, -2)
-            before, u = u, power * _log_share(mu, kernel + v, -1)
-            if (u - before).abs().max() < tolerance:
+            before, v = (u, v), power * _log_share(nu, kernel + u, -2)
+            u = power * _log_share(mu, kernel + v, -1)
+            if _moved(u - before[0], v - before[1]) < tolerance:
                 break
         else:
             raise RuntimeError(f"transport did not converge to {tolerance:g} in {limit} iterations")
@@ -218,16 +218,23 @@ class _FixedPoint(torch.autograd.Function):
         inner_u, inner_v = _log_share(mu, kernel + v, -1), _log_share(nu, kernel + u, -2)
         by_row = (kernel + v + inner_u - mu).exp()  # how u moves with each term of its sum
         by_column = (kernel + u + inner_v - nu).exp()
-        lambda_u, lambda_v = grad_u, grad_v
+        lambda_u, grad_kernel = grad_u, torch.zeros_like(by_row)
         for _ in range(ctx.limit):
             lambda_v = grad_v - power * (by_row * lambda_u).sum(-2, keepdim=True)
-            before, lambda_u = lambda_u, grad_u - power * (by_column * lambda_v).sum(-1, keepdim=True)
-            if (lambda_u - before).abs().max() <= ctx.tolerance * (grad_u.abs().max() + grad_v.abs().max()):
+            lambda_u = grad_u - power * (by_column * lambda_v).sum(-1, keepdim=True)
+            before, grad_kernel = grad_kernel, -power * (by_row * lambda_u + by_column * lambda_v)
+            if (grad_kernel - before).abs().max() <= ctx.tolerance * grad_kernel.abs().max():
                 break
-        grad_kernel = -power * (by_row * lambda_u + by_column * lambda_v)
         grad_power = (lambda_u * inner_u).sum_to_size(power.shape) + (lambda_v * inner_v).sum_to_size(power.shape)
         grad_mu, grad_nu = (power * lambda_u).sum_to_size(mu.shape), (power * lambda_v).sum_to_size(nu.shape)
         return grad_kernel, grad_mu, grad_nu, grad_power, None, None
+
+
+def _moved(u: Tensor, v: Tensor) -> Tensor:
+    """The most that any logarithm of the plan moves with these; what one side gains and the other loses is no motion,
+    and with nearly fixed mass it goes on for ever."""
+    top, bottom = u.amax((-2, -1)) + v.amax((-2, -1)), u.amin((-2, -1)) + v.amin((-2, -1))
+    return torch.maximum(top.abs(), bottom.abs()).max()
 
 
 # What a plan says ----------------------------------------------------------------------------------------------------
