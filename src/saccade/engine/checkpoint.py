@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from saccade.data.loader import worker_died
 from saccade.errors import SaccadeError
 from saccade.files import load_archive, load_tensors, read_json, replacing, save_tensors, write_json
 
@@ -48,8 +47,7 @@ def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], 
         write_json(partial / "manifest.json", {p.name: _seal(p) for p in sorted(partial.iterdir())})
         partial.rename(folder)
     except (OSError, RuntimeError) as error:  # torch.save reports a full disk as a RuntimeError
-        died = worker_died(error) if isinstance(error, RuntimeError) else None
-        raise died or SaccadeError(f"cannot write the checkpoint {folder}: {str(error).splitlines()[0]}") from error
+        raise SaccadeError(f"cannot write the checkpoint {folder}: {str(error).splitlines()[0]}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     publish(folder / "weights.safetensors", run / "last.safetensors")

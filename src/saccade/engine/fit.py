@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from saccade import catalogue
 from saccade.config import to_json
 from saccade.context import Context
-from saccade.data.loader import Data, Plan, worker_died
+from saccade.data.loader import Data, Plan
 from saccade.engine import checkpoint
 from saccade.engine.devices import float_type, over_processes
 from saccade.engine.evaluate import run_evaluation
@@ -121,8 +121,6 @@ class Fit:
             except Cancelled:
                 self._leave_if_asked()
                 raise
-            except RuntimeError as error:
-                raise worker_died(error) or error from None
         if self.leads:
             write_json(self.run.folder / "facts.json", to_json(self.ctx.facts))
         return self.model.eval()
