@@ -51,7 +51,9 @@ def pcd_header(form):
 
 
 def pcd_ascii(path):
-    path.write_bytes(pcd_header("ascii") + "".join(f"9 {x!r} {y!r} {z!r} 0 1\n" for x, y, z in POINTS.tolist()).encode())
+    path.write_bytes(
+        pcd_header("ascii") + "".join(f"9 {x!r} {y!r} {z!r} 0 1\n" for x, y, z in POINTS.tolist()).encode()
+    )
 
 
 def pcd_binary(path):
@@ -131,7 +133,9 @@ def test_several_clouds_in_one_file_need_a_name(tmp_path):
         read_cloud(tmp_path / "two.npz")
 
 
-@pytest.mark.parametrize(("name", "said"), [("a.xyz", "no point cloud that can be read"), ("none.ply", "does not exist")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("a.xyz", "no point cloud that can be read"), ("none.ply", "does not exist")]
+)
 def test_other_files_are_refused(name, said, tmp_path):
     with pytest.raises(SaccadeError, match=said):
         read_cloud(tmp_path / name)

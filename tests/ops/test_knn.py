@@ -5,7 +5,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 from saccade.ops import knn as module
-from saccade.ops.knn import gathered, kd_tree, knn
+from saccade.ops.knn import gathered, kd_tree, nearest
 
 
 def cloud(batch=2, count=300, dimensions=3, seed=0):
@@ -20,42 +20,42 @@ def sorted_distances(points, queries):
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
 def test_neighbours_are_those_of_a_full_sort(count, kind):
     points, queries = cloud(count=count).to(kind), cloud(count=50, seed=1).to(kind)
-    assert (knn(points, 7, queries) == sorted_distances(points, queries).indices[..., :7]).all()
-    own = knn(points, 7)
+    assert (nearest(points, 7, queries) == sorted_distances(points, queries).indices[..., :7]).all()
+    own = nearest(points, 7)
     assert (own == sorted_distances(points, points).indices[..., :7]).all()
     assert (own[..., 0] == torch.arange(count)).all()
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch):
     points = cloud(dimensions=12)
-    whole = knn(points, 5)
+    whole = nearest(points, 5)
     monkeypatch.setattr(module, "BLOCK", 2000)
-    assert (knn(points, 5) == whole).all()
+    assert (nearest(points, 5) == whole).all()
 
 
 def test_points_at_one_place_are_all_neighbours():
     points = torch.cat([torch.zeros(1, 200, 3), torch.ones(1, 200, 3)], 1)
-    near = knn(points, 10)
+    near = nearest(points, 10)
     assert (near[0, :200] < 200).all()
     assert (near[0, 200:] >= 200).all()
     assert all(len(set(row)) == 10 for row in near[0].tolist())
 
 
 def test_one_neighbour_keeps_its_dimension():
-    assert knn(cloud(count=200), 1).shape == (2, 200, 1)
-    assert knn(cloud(count=1), 1).tolist() == [[[0]], [[0]]]
+    assert nearest(cloud(count=200), 1).shape == (2, 200, 1)
+    assert nearest(cloud(count=1), 1).tolist() == [[[0]], [[0]]]
 
 
 def test_more_neighbours_than_points_are_refused():
     with pytest.raises(ValueError, match="5 neighbours cannot be taken of 4 points"):
-        knn(cloud(count=4), 5)
+        nearest(cloud(count=4), 5)
 
 
 def test_the_tree_is_an_operator_that_pytorch_can_follow():
     torch.library.opcheck(kd_tree, (cloud(), cloud(count=30, seed=1), 4))
-    assert knn(cloud().to("meta"), 4).shape == (2, 300, 4)
+    assert nearest(cloud().to("meta"), 4).shape == (2, 300, 4)
     with FakeTensorMode() as mode:
-        assert knn(mode.from_tensor(cloud()), 4).dtype == torch.int64
+        assert nearest(mode.from_tensor(cloud()), 4).dtype == torch.int64
 
 
 def test_gathering_takes_rows_and_gives_back_gradients():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from saccade.ops import setconv as module
-from saccade.ops.knn import gathered, knn
+from saccade.ops.knn import gathered, nearest
 from saccade.ops.setconv import set_convolution
 from saccade.reference import scene_flow as plain
 
@@ -19,7 +19,7 @@ def case(channels=5, width=7, count=60, batch=2, layers=3):
     scales, shifts = ([normal(width) for _ in range(layers)] for _ in range(2))  # of both signs
     points, features = normal(batch, count, 3), normal(batch, count, channels)
     leaves = [t.requires_grad_() for t in (features, points, *weights, *scales, *shifts)]
-    return leaves, knn(points, 6)
+    return leaves, nearest(points, 6)
 
 
 def ours(features, points, neighbours, params):
@@ -47,7 +47,7 @@ def compared(leaves, neighbours, atol=1e-9):
         torch.testing.assert_close(a, b, atol=atol, rtol=1e-6)
 
 
-@pytest.mark.parametrize("cached", [1, 700, 1 << 17])  # a point a run, several runs, one run
+@pytest.mark.parametrize("cached", [1, 700, 1 << 17])  # a point a run, several points, all clouds
 def test_values_and_gradients_are_those_of_the_direct_form(cached, monkeypatch):
     monkeypatch.setattr(module, "CACHED", cached)
     compared(*case())
@@ -117,6 +117,6 @@ def test_float32_far_from_the_origin_keeps_its_digits():
 
 def test_parts_that_do_not_belong_together_are_refused():
     leaves, neighbours = case()
-    _, _, w1, w2, w3, s1, s2, s3, t1, t2, t3 = leaves
+    _, _, w1, w2, w3, s1, s2, _, t1, t2, t3 = leaves
     with pytest.raises(ValueError, match="got 2 weights, 2 scales and 3 shifts"):
         set_convolution(w1, w1, neighbours, [w2, w3], [s1, s2], [t1, t2, t3])

@@ -34,9 +34,7 @@ def test_products_and_gradients_are_those_of_the_dense_kernel(block):
 def test_sinkhorn_cannot_tell_the_difference():
     p, q, weight, near = case()
     power = relaxation(0.3, 0.5)
-    for ours, theirs in zip(
-        scalings(blocks(p, q, weight), power, 5), scalings(weight * near, power, 5), strict=True
-    ):
+    for ours, theirs in zip(scalings(blocks(p, q, weight), power, 5), scalings(weight * near, power, 5), strict=True):
         torch.testing.assert_close(ours, theirs)
 
 

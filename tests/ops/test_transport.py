@@ -83,9 +83,7 @@ def test_mass_without_limit_is_the_balanced_plan_and_none_the_kernel(solve):
 
 def test_plain_and_log_agree_after_any_number_of_iterations():
     for iterations in (0, 1, 2, 5):
-        torch.testing.assert_close(
-            sinkhorn(cost(), EPS, MASS, iterations), log_sinkhorn(cost(), EPS, MASS, iterations)
-        )
+        torch.testing.assert_close(sinkhorn(cost(), EPS, MASS, iterations), log_sinkhorn(cost(), EPS, MASS, iterations))
 
 
 def test_the_log_domain_is_good_where_the_kernel_underflows():

@@ -93,7 +93,12 @@ def test_kitti_o_turns_its_axes_and_leaves_out_what_is_far(tmp_path):
         ({"points1": np.ones((3, 3)), "flow": np.ones((3, 3))}, "has no array 'points2': there is points1, flow"),
         ({"points1": np.ones((3, 3)), "points2": np.ones((3, 3)), "flow": np.ones((2, 3))}, "2 rows of 'flow' for 3"),
         (
-            {"points1": np.ones((3, 3)), "points2": np.ones((3, 3)), "flow": np.ones((3, 3)), "valid_mask1": np.ones(4)},
+            {
+                "points1": np.ones((3, 3)),
+                "points2": np.ones((3, 3)),
+                "flow": np.ones((3, 3)),
+                "valid_mask1": np.ones(4),
+            },
             "'valid_mask1' of shape",
         ),
         ({"points1": np.full((3, 3), np.nan), "points2": np.ones((3, 3)), "flow": np.ones((3, 3))}, "not finite"),

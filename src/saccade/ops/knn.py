@@ -17,7 +17,7 @@ BLOCK = 1 << 24
 """Distances held at a time."""
 
 
-def knn(points: Tensor, k: int, queries: Tensor | None = None) -> Tensor:
+def nearest(points: Tensor, k: int, queries: Tensor | None = None) -> Tensor:
     """The ``k`` nearest of ``points`` (B, N, D) to each of ``queries`` (B, M, D), nearest first: indices (B, M, k).
 
     Without queries, the points' own graph: each is among its own neighbours, first unless others are at the same place.
@@ -46,7 +46,7 @@ def _in_blocks(points: Tensor, queries: Tensor, k: int) -> Tensor:
 
 @torch.library.custom_op("saccade::kd_tree", mutates_args=())
 def kd_tree(points: Tensor, queries: Tensor, k: int) -> Tensor:
-    """:func:`knn` by SciPy's KD-tree, one tree a cloud; points are on the CPU."""
+    """:func:`nearest` by SciPy's KD-tree, one tree a cloud; points are on the CPU."""
     from scipy.spatial import cKDTree
 
     found = []

@@ -12,7 +12,8 @@ convolutions, each followed by an instance norm (over all edges of a cloud) and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ def set_convolution(
 
 
 class _Norm(NamedTuple):
-    """An instance norm that has seen its edges: ``y = z * gain + offset``."""
+    """An instance norm that has seen its edges, ``y = z * gain + offset``; everything is (B, 1, C)."""
 
     mean: Tensor
     spread: Tensor
@@ -63,9 +64,9 @@ class _Norm(NamedTuple):
 
     @classmethod
     def of(cls, sums: Tensor, squares: Tensor, edges: int, scale: Tensor, shift: Tensor, eps: float) -> _Norm:
-        """From the sums of every run, (runs, C). Their total is float64: there are hundreds of thousands of edges."""
-        mean = sums.double().sum(0) / edges
-        variance = (squares.double().sum(0) / edges - mean.square()).clamp_min(0)
+        """From the sums of every run, (runs, B, C); their total is float64, for there are many edges."""
+        mean = sums.double().sum(0).unsqueeze(1) / edges
+        variance = (squares.double().sum(0).unsqueeze(1) / edges - mean.square()).clamp_min(0)
         mean, spread = mean.to(scale.dtype), (variance + eps).rsqrt().to(scale.dtype)
         gain = scale * spread
         return cls(mean, spread, gain, shift - mean * gain)
@@ -80,51 +81,68 @@ class _Norm(NamedTuple):
 
 
 class _Edges:
-    """One cloud's first layer: the values on the edges of a run of points, gathered when asked for."""
+    """The first layer of some clouds: the values on the edges of a run of points, gathered when asked for.
 
-    def __init__(self, near: Tensor, centre: Tensor, neighbours: Tensor, params: Sequence[Tensor]) -> None:
+    A cloud that is too large for the cache goes alone, in several runs; small ones go together, in one.
+    """
+
+    def __init__(self, near: Tensor, centre: Tensor, neighbours: Tensor, widest: int) -> None:
         # The first norm takes constants out; without them its sums of squares keep their digits.
-        self.near = near - near.mean(0)
-        self.points, self.k = neighbours.shape
+        self.near = (near - near.mean(1, keepdim=True)).flatten(0, 1)
+        self.clouds, self.points, self.k = neighbours.shape
         self.count = self.points * self.k
+        alone = near.device.type == "cpu" and self.clouds == 1
+        self.step = max(CACHED // (self.k * widest), 1) if alone else self.points
+        self.centre = self.by_point(centre - centre.mean(1, keepdim=True))
+        first = near.shape[1] * torch.arange(self.clouds, device=near.device)
+        self.neighbours = [run.flatten() for run in self.by_edge(neighbours.flatten(1) + first.unsqueeze(1))]
+
+    @staticmethod
+    def parted(
+        near: Tensor, centre: Tensor, neighbours: Tensor, params: Sequence[Tensor]
+    ) -> Iterator[tuple[slice, _Edges]]:
+        """The clouds of a batch, as many together as the cache can bear, and their place in the batch."""
+        clouds, points, k = neighbours.shape
         widest = max(p.shape[0] for p in params)
-        self.step = max(CACHED // (self.k * widest), 1) if near.device.type == "cpu" else self.points
-        self.centre = self.by_point(centre - centre.mean(0))
-        self.neighbours = self.by_edge(neighbours.flatten())
+        size = max(4 * CACHED // (points * k * widest), 1) if near.device.type == "cpu" else clouds
+        for low in range(0, clouds, size):
+            some = slice(low, low + size)
+            yield some, _Edges(near[some], centre[some], neighbours[some], widest)
 
     @property
     def runs(self) -> range:
         return range(len(self.centre))
 
     def by_point(self, values: Tensor) -> tuple[Tensor, ...]:
-        """What points have, run by run."""
-        return values.split(self.step)
+        """What points have (B, M, C), run by run."""
+        return values.split(self.step, 1)
 
     def by_edge(self, values: Tensor) -> tuple[Tensor, ...]:
-        """What edges have, run by run."""
-        return values.split(self.step * self.k)
+        """What edges have (B, M k, ...), run by run."""
+        return values.split(self.step * self.k, 1)
 
     def bundled(self, values: Tensor) -> Tensor:
-        """The edges of a run, a point's together: (points, k, C)."""
-        return values.view(-1, self.k, values.shape[1])
+        """The edges of a run, a point's together: (B, points, k, C)."""
+        return values.view(self.clouds, -1, self.k, values.shape[-1])
 
     def __getitem__(self, run: int) -> Tensor:
-        """The first layer's values, (edges of the run, C)."""
+        """The first layer's values, (B, edges of the run, C)."""
         z = self.near.index_select(0, self.neighbours[run])
-        self.bundled(z).sub_(self.centre[run].unsqueeze(1))
-        return z
+        self.bundled(z).sub_(self.centre[run].unsqueeze(2))
+        return z.view(self.clouds, -1, z.shape[-1])
 
     def sums(self, channels: int) -> Tensor:
-        """A place for one sum a run, (runs, channels)."""
-        return self.near.new_empty(len(self.centre), channels)
+        """A place for one sum a run, (runs, B, channels)."""
+        return self.near.new_empty(len(self.centre), self.clouds, channels)
 
     def room(self, channels: int) -> Tensor:
-        """A place for values on all edges, (edges, channels)."""
+        """A place for values on all edges, (B, edges, channels)."""
+        shape = (self.clouds, self.count, channels)
         if self.near.device.type != "cpu":
-            return self.near.new_empty(self.count, channels)
+            return self.near.new_empty(shape)
         # NumPy asks the system for large pages: the first touch of so much memory costs a quarter.
-        held = np.empty(self.count * channels * self.near.element_size(), np.uint8)
-        return torch.from_numpy(held).view(self.near.dtype).view(self.count, channels)
+        held = np.empty(math.prod(shape) * self.near.element_size(), np.uint8)
+        return torch.from_numpy(held).view(self.near.dtype).view(shape)
 
 
 class _SetConvolution(torch.autograd.Function):
@@ -132,13 +150,13 @@ class _SetConvolution(torch.autograd.Function):
     def forward(
         ctx: Any, near: Tensor, centre: Tensor, neighbours: Tensor, slope: float, eps: float, *params: Tensor
     ) -> Tensor:
-        clouds = [
-            _forward(_Edges(*cloud, params), params, slope, eps, keep=any(ctx.needs_input_grad))
-            for cloud in zip(near, centre, neighbours, strict=True)
+        made = [
+            _forward(edges, params, slope, eps, keep=any(ctx.needs_input_grad))
+            for _, edges in _Edges.parted(near, centre, neighbours, params)
         ]
         ctx.save_for_backward(near, centre, neighbours, *params)
-        ctx.kept, ctx.slope, ctx.eps = [kept for _, kept in clouds], slope, eps
-        return torch.stack([out for out, _ in clouds])
+        ctx.kept, ctx.slope, ctx.eps = [kept for _, kept in made], slope, eps
+        return torch.cat([out for out, _ in made])
 
     @staticmethod
     @once_differentiable
@@ -146,26 +164,26 @@ class _SetConvolution(torch.autograd.Function):
         near, centre, neighbours, *params = ctx.saved_tensors
         totals = [torch.zeros_like(p) for p in params]
         grads = torch.zeros_like(near), torch.zeros_like(centre)
-        clouds = zip(near, centre, neighbours, strict=True)
-        for i, edges in enumerate(_Edges(*cloud, params) for cloud in clouds):
+        for i, (place, edges) in enumerate(_Edges.parted(near, centre, neighbours, params)):
             kept, ctx.kept[i] = ctx.kept[i], None
             if kept is None:  # used up by a backward before this one
                 _, kept = _forward(edges, params, ctx.slope, ctx.eps, keep=True)
-            _backward(edges, kept, grad[i], params, ctx.slope, totals, grads[0][i], grads[1][i])
+            _backward(edges, kept, grad[place], params, ctx.slope, totals, grads[0][place], grads[1][place])
         return *grads, None, None, None, *totals
 
 
 class _Kept(NamedTuple):
-    """What backward needs of one cloud."""
+    """What backward needs of some clouds."""
 
     products: list[Tensor]
-    """Of the layers after the first, (edges, C), the last one with its sign turned where its scale is negative."""
+    """Of the layers after the first, (B, edges, C), the last one with its sign turned where its scale is negative."""
     norms: list[_Norm]
     peaks: Tensor
-    """The greatest of the last products, (points, C)."""
+    """The greatest of the last products, (B, points, C)."""
 
 
 def _parted(params: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]]:
+    """Weights, scales and shifts."""
     layers = (len(params) + 1) // 3
     return params[: layers - 1], params[layers - 1 : 2 * layers - 1], params[2 * layers - 1 :]
 
@@ -182,7 +200,7 @@ def _forward(
     norms: list[_Norm] = []
     products: list[Tensor] = []
     sign = _sign(scales[last])
-    peaks = edges.near.new_empty(edges.points, len(sign))
+    peaks = edges.near.new_empty(edges.clouds, edges.points, len(sign))
     tops = edges.by_point(peaks)
     for layer, (scale, shift) in enumerate(zip(scales, shifts, strict=True)):
         channels = len(scale)
@@ -199,11 +217,11 @@ def _forward(
                 z = edges[run]
             else:
                 h = F.leaky_relu_(norms[-1](below[run]), slope)
-                z = torch.mm(h, weight, out=outs[run]) if outs else h @ weight
-            torch.sum(z, 0, out=sums[run])
-            torch.sum(z.square(), 0, out=squares[run])
+                z = _product(h, weight, outs[run]) if outs else h @ weight
+            torch.sum(z, 1, out=sums[run])
+            torch.sum(z.square(), 1, out=squares[run])
             if layer == last:
-                torch.amax(edges.bundled(z), 1, out=tops[run])
+                torch.amax(edges.bundled(z), 2, out=tops[run])
         norms.append(_Norm.of(sums, squares, edges.count, scale.abs() if layer == last else scale, shift, eps))
     return F.leaky_relu_(norms[last](peaks), slope), _Kept(products, norms, peaks) if keep else None
 
@@ -228,13 +246,14 @@ def _backward(
     sign = _sign(scales[last])
     norm = kept.norms[last]
     at_peak = _rectified_(grad.clone(), norm(kept.peaks), slope)
-    of_shift, of_scale = at_peak.sum(0), (at_peak * (kept.peaks - norm.mean)).sum(0) * norm.spread
+    of_shift = at_peak.sum(1, keepdim=True)
+    of_scale = (at_peak * (kept.peaks - norm.mean)).sum(1, keepdim=True) * norm.spread
     tops, at_tops = edges.by_point(kept.peaks), edges.by_point(at_peak * norm.gain)
     above: tuple[Tensor, ...] = ()  # gradients of what a layer's norm gave, run by run; at the last, only at its peaks
     for layer in range(last, -1, -1):
         norm = kept.norms[layer]
-        grad_scales[layer].add_(of_scale * sign if layer == last else of_scale)
-        grad_shifts[layer].add_(of_shift)
+        grad_scales[layer].add_(of_scale.sum((0, 1)) * (sign if layer == last else 1))
+        grad_shifts[layer].add_(of_shift.sum((0, 1)))
         factor, constant = norm.backward(of_scale, of_shift, edges.count)
         if layer == 0:
             break
@@ -243,7 +262,7 @@ def _backward(
         product = kept.products[layer - 1]
         zs, unders = edges.by_edge(product), edges.by_edge(kept.products[layer - 2]) if layer > 1 else edges
         # A run's product has done its work when the gradient of what is below it is known.
-        passed = zs if product.shape[1] == weight.shape[1] else edges.by_edge(edges.room(weight.shape[1]))
+        passed = zs if product.shape[2] == weight.shape[1] else edges.by_edge(edges.room(weight.shape[1]))
         of_weight = torch.zeros_like(weight)
         sums, moments = edges.sums(weight.shape[1]), edges.sums(weight.shape[1])
         for run in edges.runs:
@@ -254,18 +273,24 @@ def _backward(
                 dz.addcmul_(above[run], norm.gain)
             under = unders[run]
             y = below(under)
-            of_weight.addmm_(dz.mT, F.leaky_relu(y, slope))
-            dy = _rectified_(torch.mm(dz, weight, out=passed[run]), y, slope)
-            torch.sum(dy, 0, out=sums[run])
-            torch.sum(torch.mul(under, dy, out=y), 0, out=moments[run])
+            of_weight.addmm_(dz.flatten(0, 1).mT, F.leaky_relu(y, slope).flatten(0, 1))
+            dy = _rectified_(_product(dz, weight, passed[run]), y, slope)
+            torch.sum(dy, 1, out=sums[run])
+            torch.sum(torch.mul(under, dy, out=y), 1, out=moments[run])
         grad_weights[layer - 1].add_(of_weight * sign[:, None] if layer == last else of_weight)
-        of_shift = sums.sum(0)
-        of_scale = (moments.sum(0) - below.mean * of_shift) * below.spread
+        of_shift = sums.sum(0).unsqueeze(1)
+        of_scale = (moments.sum(0).unsqueeze(1) - below.mean * of_shift) * below.spread
         above = passed
     for run, centre in enumerate(edges.by_point(grad_centre)):
         dz = torch.addcmul(constant, edges[run], factor).addcmul_(above[run], norm.gain)
-        grad_near.index_add_(0, edges.neighbours[run], dz)
-        centre.sub_(edges.bundled(dz).sum(1))
+        grad_near.flatten(0, 1).index_add_(0, edges.neighbours[run], dz.flatten(0, 1))
+        centre.sub_(edges.bundled(dz).sum(2))
+
+
+def _product(x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
+    """``x @ weight`` over the last dimension, written to ``out``."""
+    torch.mm(x.flatten(0, 1), weight, out=out.flatten(0, 1))
+    return out
 
 
 def _rectified_(grad: Tensor, y: Tensor, slope: float) -> Tensor:
@@ -275,6 +300,6 @@ def _rectified_(grad: Tensor, y: Tensor, slope: float) -> Tensor:
 
 
 def _add_at_peaks(grad: Tensor, z: Tensor, peaks: Tensor, values: Tensor) -> None:
-    """Add ``values`` (points, C) to ``grad`` (points, k, C) where z is greatest; equal values share."""
-    hits = (z - peaks.unsqueeze(1)).eq_(0)  # as floats: comparing into booleans is three times slower
-    grad.addcmul_(hits, (values / hits.sum(1)).unsqueeze(1))
+    """Add ``values`` (B, points, C) to ``grad`` (B, points, k, C) where z is greatest; equal values share."""
+    hits = (z - peaks.unsqueeze(2)).eq_(0)  # as floats: comparing into booleans is three times slower
+    grad.addcmul_(hits, (values / hits.sum(2)).unsqueeze(2))

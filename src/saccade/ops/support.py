@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from saccade.ops.transport import distances
+
 BLOCK = 128
 """Rows in a block."""
 
@@ -41,7 +43,7 @@ class Blocks:
             outside = (some.amin(0) - q).clamp_min(0) + (q - some.amax(0)).clamp_min(0)  # to the box around the parcel
             near = (outside.square().sum(1) < radius**2).nonzero()[:, 0]
             # The mask is a float: products of booleans are several times slower.
-            mask = torch.cdist(some, q[near], compute_mode="donot_use_mm_for_euclid_dist").lt_(radius)
+            mask = distances(some, q[near]).lt_(radius)
             columns.append(near)
             values.append(kernel(parcel, near) * mask)
         return cls(rows, tuple(columns), tuple(values), (len(p), len(q)))

@@ -57,10 +57,15 @@ def cosine_kernel(x: Tensor, y: Tensor, eps: Tensor) -> Tensor:
     return torch.exp_(x / eps @ y.mT - 1 / eps)
 
 
+def distances(p: Tensor, q: Tensor) -> Tensor:
+    """Between points (..., N, D) and (..., M, D), as (..., N, M). Differentiable."""
+    # By differences, not products: far from the origin those lose the digits.
+    return torch.cdist(p, q, compute_mode="donot_use_mm_for_euclid_dist")
+
+
 def within(p: Tensor, q: Tensor, radius: float) -> Tensor:
     """Which pairs of points (..., N, D) and (..., M, D) are nearer than ``radius``: booleans (..., N, M)."""
-    exact = "donot_use_mm_for_euclid_dist"  # differences, not products: far from the origin those lose the digits
-    return torch.cdist(p.detach(), q.detach(), compute_mode=exact) < radius
+    return distances(p.detach(), q.detach()) < radius
 
 
 def gibbs(cost: Tensor, eps: Tensor | float, support: Tensor | None = None) -> Tensor:

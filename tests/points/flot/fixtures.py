@@ -21,15 +21,14 @@ def _folders(root, names, count=60):
 
 def ft3d_s(path):
     root = path / "FlyingThings3D_subset_processed_35m"
-    _folders(root / "train", ["0000000", "0000001", "0000002"])
+    _folders(root / "train", ["0000000"])
     _folders(root / "val", ["0000000"])
 
 
 def ft3d_o(path):
     root = path / "data_processed_maxcut_35_20k_2k_8192"
     root.mkdir(parents=True)
-    names = ["TRAIN_A_0000_left_0006-0", "TRAIN_A_0000_left_0007-0", "TRAIN_B_0001_left_0006-0", "TEST_A_0000_left_0006-0"]
-    for number, name in enumerate(names):
+    for number, name in enumerate(["TRAIN_A_0000_left_0006-0", "TEST_A_0000_left_0006-0"]):
         first = _cloud(50, number)
         mask = np.arange(50) % 3 > 0
         colours = np.zeros((50, 3), np.uint8)
@@ -65,4 +64,4 @@ def prediction(folder):
     first = np.random.default_rng(0).normal(0, 5, (150, 4)).astype("<f4")
     (folder / "000000.bin").write_bytes(first.tobytes())
     np.save(folder / "later.npy", first[:140, :3] + 0.2)
-    return ["--first", "000000.bin", "--second", "later.npy", "--axes", "lidar", "--points", "100"]
+    return ["000000.bin", "later.npy", "--axes", "lidar", "--points", "100"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,10 +10,20 @@ import torch
 from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
-from saccade.nn.setconv import SetConv
-from saccade.ops.knn import knn
+from saccade.nn.setconv import SetConv, full_precision
+from saccade.ops.knn import nearest
 from saccade.ops.support import Blocks
-from saccade.ops.transport import barycentres, cosine_cost, cosine_kernel, gibbs, relaxation, scalings, unit, within
+from saccade.ops.transport import (
+    barycentres,
+    cosine_cost,
+    cosine_kernel,
+    distances,
+    gibbs,
+    relaxation,
+    scalings,
+    unit,
+    within,
+)
 
 LARGE = {"cpu": 1024 * 1024}
 """From so many pairs on, only those within reach are computed, block by block: on the CPU because blocks stay in its
@@ -103,22 +114,22 @@ class FLOT(nn.Module):
         return {"flow": before + self.last(self.refine(before, p, graph)), "before": before}
 
     def graph(self, points: Tensor) -> Tensor:
-        return knn(points, min(self.settings.neighbours, points.shape[1]))
+        return nearest(points, min(self.settings.neighbours, points.shape[1]))
 
     def match(self, p: Tensor, q: Tensor, graph: Tensor) -> Tensor:
         """The flow before refinement, (B, N, 3). A point without any other within reach stays where it is."""
         if self.settings.matching == "zero":
             return torch.zeros_like(p)
         if self.settings.matching == "nearest":
-            return q.gather(1, knn(q, 1, p).expand(-1, -1, 3)) - p
-        with torch.autocast(p.device.type, enabled=False):
+            return q.gather(1, nearest(q, 1, p).expand(-1, -1, 3)) - p
+        with full_precision(p):
             kind = torch.promote_types(p.dtype, torch.float32)
             x, y = self.described(p, q, graph)
             x, y, p_, q_ = (t.to(kind) for t in (x, y, p, q))
             pairs = p.shape[1] * q.shape[1]
             if pairs < LARGE.get(p.device.type, 4096 * 4096) or p.is_meta:  # what is near depends on the points
-                return self._flow(self.kernel(x, y, p_, q_), p_, q_).to(p.dtype)
-            flows = [self._flow(self.near(*cloud), *cloud[2:]) for cloud in zip(x, y, p_, q_, strict=True)]
+                return self.flow(self.kernel(x, y, p_, q_), p_, q_).to(p.dtype)
+            flows = [self.flow(self.near(*cloud), *cloud[2:]) for cloud in zip(x, y, p_, q_, strict=True)]
             return torch.stack(flows).to(p.dtype)
 
     def described(self, p: Tensor, q: Tensor, graph: Tensor) -> tuple[Tensor, Tensor]:
@@ -129,7 +140,7 @@ class FLOT(nn.Module):
 
     def kernel(self, x: Tensor, y: Tensor, p: Tensor, q: Tensor) -> Tensor:
         """``exp(-C / eps)`` for every pair (B, N, M), 0 for those out of reach."""
-        cost = cosine_cost(x, y) if self.settings.cost == "features" else torch.cdist(x, y)
+        cost = cosine_cost(x, y) if self.settings.cost == "features" else distances(x, y)
         return gibbs(cost, self.eps, within(p, q, self.settings.reach))
 
     def near(self, x: Tensor, y: Tensor, p: Tensor, q: Tensor) -> Blocks:
@@ -137,9 +148,9 @@ class FLOT(nn.Module):
         if self.settings.cost == "features":
             x, y, eps = unit(x), unit(y), self.eps
             return Blocks.within(p, q, self.settings.reach, lambda i, j: cosine_kernel(x[i], y[j], eps))
-        return Blocks.within(p, q, self.settings.reach, lambda i, j: gibbs(torch.cdist(x[i], y[j]), self.eps))
+        return Blocks.within(p, q, self.settings.reach, lambda i, j: gibbs(distances(x[i], y[j]), self.eps))
 
-    def _flow(self, kernel: Tensor | Blocks, p: Tensor, q: Tensor) -> Tensor:
+    def flow(self, kernel: Tensor | Blocks, p: Tensor, q: Tensor) -> Tensor:
         """Alg. 1 and Eq. 6."""
         a, b = scalings(kernel, self.power, self.settings.iterations, guard=GUARD)
         if self.settings.average == "guarded":
@@ -155,23 +166,32 @@ def build(model: Model) -> FLOT:
     return FLOT(model)
 
 
-PUBLISHED = {"feat_conv": "features.convs", "ref_conv": "refine.convs"}
+# The authors' checkpoints ---------------------------------------------------------------------------------------------
 
 
-def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a public checkpoint under this model's names; those it does not know keep theirs."""
-    return {_renamed(name): tensor.flatten(1) if tensor.dim() == 4 else tensor for name, tensor in weights.items()}
+def _published() -> dict[str, str]:
+    """Every name in a public checkpoint, and this model's for it."""
+    names = {"epsilon": "log_eps", "gamma": "log_mass", "fc.weight": "last.weight", "fc.bias": "last.bias"}
+    for theirs, ours in (("feat_conv", "features.convs"), ("ref_conv", "refine.convs")):
+        for conv in range(3):
+            for layer in range(3):
+                of, to = f"{theirs}{conv + 1}", f"{ours}.{conv}"
+                names[f"{of}.fc{layer + 1}.weight"] = f"{to}.layers.{layer}.weight"
+                names[f"{of}.bn{layer + 1}.weight"] = f"{to}.scales.{layer}"
+                names[f"{of}.bn{layer + 1}.bias"] = f"{to}.shifts.{layer}"
+    return names
 
 
-def _renamed(name: str) -> str:
-    whole = {"epsilon": "log_eps", "gamma": "log_mass", "fc.weight": "last.weight", "fc.bias": "last.bias"}
-    if name in whole:
-        return whole[name]
-    parts = name.split(".")
-    for theirs, ours in PUBLISHED.items():
-        if len(parts) == 3 and parts[0][:-1] == theirs and parts[1][:2] in ("fc", "bn"):
-            conv, layer = int(parts[0][-1]) - 1, int(parts[1][2:]) - 1
-            if parts[1].startswith("fc"):
-                return f"{ours}.{conv}.layers.{layer}.weight"
-            return f"{ours}.{conv}.{'scales' if parts[2] == 'weight' else 'shifts'}.{layer}"
-    return name
+PUBLISHED = _published()
+
+
+def from_published(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a public checkpoint as this model has them; names it does not know stay as they are."""
+    return {PUBLISHED.get(name, name): w.flatten(1) if w.dim() == 4 else w for name, w in weights.items()}
+
+
+def as_published(network: FLOT) -> dict[str, Tensor]:
+    """This model's parameters as a public checkpoint has them; gradients flow through."""
+    own = dict(network.named_parameters())
+    found = {theirs: own[ours] for theirs, ours in PUBLISHED.items()}
+    return {name: w[..., None, None] if ".fc" in name else w for name, w in found.items()}

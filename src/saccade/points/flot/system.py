@@ -21,11 +21,11 @@ from saccade.data.viewer import Axes, Layer, View, page, picture
 from saccade.errors import SaccadeError
 from saccade.files import load_archive, replacing
 from saccade.inputs import Artifact, Cloud
-from saccade.ops.knn import knn
+from saccade.ops.knn import nearest
 from saccade.points.data import LAYOUTS, Drawn
 from saccade.points.flot import ABOUT
 from saccade.points.flot.claims import CLAIMS
-from saccade.points.flot.model import FLOT, Model, build, renamed
+from saccade.points.flot.model import FLOT, Model, build, from_published
 from saccade.points.metrics import flow_scores
 from saccade.points.synth import World, rigid
 from saccade.system import Learns, Metric, NoFacts, Published, Reported, System, Variant
@@ -94,7 +94,7 @@ def _training(epochs: int, milestone: int, batch: int) -> Training:
 def _tiny_training() -> Training:
     # Logarithms move by about the rate at each step: in so few steps, these two would arrive nowhere.
     optimiser = Optimiser("adam", lr=2e-3, rates={"log_*": 5.0}, schedule=Schedule("cosine", floor=0.05))
-    return Training(epochs=3, batch=4, evaluate_every=1, log_every=20, optimiser=optimiser)
+    return Training(epochs=5, batch=4, evaluate_every=1, log_every=20, optimiser=optimiser)
 
 
 TINY = Config(
@@ -223,7 +223,7 @@ class Flot(System[Config, NoFacts]):
             raise SaccadeError(f"{path} is not a checkpoint of FLOT's authors: its 'model' is not tensors by name")
         model = Model(iterations=iterations, average="guarded")
         # Nothing in the file says how many points it was trained with; 2048 is quick, and all that the first one knows.
-        return Config(model, Clouds(points=2048)), NoFacts(), renamed(weights)
+        return Config(model, Clouds(points=2048)), NoFacts(), from_published(weights)
 
     def losses(self, ctx: Ctx, model: nn.Module, batch: Any) -> Mapping[str, Tensor]:
         """Eq. 9: the mean over the coordinates of all points whose flow is known."""
@@ -316,7 +316,7 @@ def flow_of(ctx: Ctx, model: FLOT, first: Tensor, second: Tensor, axes: Axes, mo
 
 def _spread(values: Tensor, at: Tensor, points: Tensor) -> Tensor:
     """Values (n, C) at some points, for all points (N, 3): of the three nearest, the nearer the more."""
-    near = knn(at[None], min(3, len(at)), points[None])[0]
+    near = nearest(at[None], min(3, len(at)), points[None])[0]
     weight = 1 / (at[near] - points.unsqueeze(1)).norm(dim=-1).clamp_min(1e-6)
     return (values[near] * (weight / weight.sum(1, keepdim=True)).unsqueeze(-1)).sum(1)
 
