@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -18,6 +18,9 @@ from saccade.seeding import generator
 
 MOST = 20_000
 """Points of a layer that are shown; of more, so many at random."""
+
+FEW = 6_000
+"""Points of a layer in a picture."""
 
 Axes = Literal["camera", "lidar"]
 """Which way coordinates point: left, up, forward; or forward, left, up as laser scanners have it."""
@@ -41,14 +44,13 @@ def turned(points: Tensor, axes: Axes) -> Tensor:
 
 def page(path: Path, title: str, note: str, layers: Sequence[Layer], axes: Axes = "camera") -> Path:
     """Write a page in which the layers can be turned, shown and hidden, and moved along their vectors."""
-    everything = turned(torch.cat([layer.points for layer in layers]).detach().cpu().float(), axes)
+    everything = turned(torch.cat([_plain(layer.points)[thinned(len(layer.points), MOST)] for layer in layers]), axes)
     middle = everything.median(0).values
-    reach = (everything - middle).norm(dim=1)
-    radius = float(reach.quantile(0.98) if len(reach) < 1_000_000 else reach.max())
+    radius = float((everything - middle).norm(dim=1).quantile(0.9))  # where most are, not the farthest
     data = {
         "middle": middle.tolist(),
         "radius": max(radius, 1e-6),
-        "dot": 3.0,
+        "dot": min(max(250 / len(everything) ** 0.5, 1.2), 5.0),
         "layers": [_packed(layer, axes) for layer in layers],
     }
     template = Path(__file__).with_name("viewer.html").read_text(encoding="utf-8")
@@ -95,28 +97,27 @@ class View:
 
 
 def picture(path: Path, rows: Sequence[Sequence[View]], axes: Axes = "camera", side: float = 3.4) -> Path:
-    """Views in rows as one PNG, each drawn from the side the page starts with; vectors are lines to where points go."""
-    from matplotlib.collections import LineCollection
+    """Views in rows as one PNG, each drawn from the side the page starts with; vectors are lines to where points go.
+
+    All views of a row show the same part of space, without the farthest points.
+    """
     from matplotlib.figure import Figure
 
+    frames = [_frame(row, axes) for row in rows]
+    heights = [min(max((top - bottom) / (right - left), 0.4), 1.2) for left, right, bottom, top in frames]
     columns = max(len(row) for row in rows)
-    figure = Figure(figsize=(side * columns, (side + 0.2) * len(rows)), dpi=110, layout="constrained")
-    for row, places in zip(rows, figure.subplots(len(rows), columns, squeeze=False), strict=True):
+    size = (side * columns, side * sum(heights) + 0.3 * len(rows))
+    figure = Figure(figsize=size, dpi=110, layout="constrained")
+    grid = figure.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
+    for row, places, (left, right, bottom, top) in zip(rows, grid, frames, strict=True):
         for place in places:
             place.set_axis_off()
         for view, place in zip(row, places, strict=False):
             place.set_title(view.title, fontsize=9)
             place.set_aspect("equal")
+            place.set(xlim=(left, right), ylim=(bottom, top))
             for layer in view.layers:
-                kept = thinned(len(layer.points), MOST)
-                points = _plain(layer.points)[kept]
-                seen = _seen(turned(points, axes))
-                dot = max(min(600 / len(seen), 9.0), 0.6)
-                place.scatter(*seen.T.numpy(), s=dot, c=layer.colour, linewidths=0, label=layer.name)
-                if layer.vectors is not None:
-                    ends = _seen(turned(points + _plain(layer.vectors)[kept], axes))
-                    lines = torch.stack([seen, ends], 1).numpy()
-                    place.add_collection(LineCollection(list(lines), colors=layer.colour, linewidths=0.6, alpha=0.6))
+                _draw(place, layer, axes)
             if view is row[0]:
                 place.legend(loc="lower left", fontsize=7, frameon=False, markerscale=2, handletextpad=0.2)
     with replacing(path) as partial:
@@ -124,7 +125,31 @@ def picture(path: Path, rows: Sequence[Sequence[View]], axes: Axes = "camera", s
     return path
 
 
-def _seen(points: Tensor, yaw: float = 0.6, pitch: float = 0.35) -> Tensor:
+def _draw(place: Any, layer: Layer, axes: Axes) -> None:
+    from matplotlib.collections import LineCollection
+
+    kept = thinned(len(layer.points), FEW)
+    points = _plain(layer.points)[kept]
+    seen = _seen(turned(points, axes))
+    dot = max(min(600 / len(seen), 9.0), 1.2)
+    place.scatter(*seen.T.numpy(), s=dot, c=layer.colour, linewidths=0, alpha=0.75, label=layer.name)
+    if layer.vectors is not None:
+        ends = _seen(turned(points + _plain(layer.vectors)[kept], axes))
+        lines = torch.stack([seen, ends], 1).numpy()
+        place.add_collection(LineCollection(list(lines), colors=layer.colour, linewidths=0.6, alpha=0.6))
+
+
+def _frame(row: Sequence[View], axes: Axes) -> tuple[float, float, float, float]:
+    """Left, right, bottom and top of what nearly all points of a row take up."""
+    seen = [_seen(turned(_plain(layer.points), axes)) for view in row for layer in view.layers]
+    every = torch.cat([part[thinned(len(part), FEW)] for part in seen])
+    cut = 0.02 if len(every) > FEW else 0.0
+    low, high = every.quantile(cut, 0), every.quantile(1 - cut, 0)
+    margin = 0.05 * float((high - low).max()) + 1e-3
+    return float(low[0]) - margin, float(high[0]) + margin, float(low[1]) - margin, float(high[1]) + margin
+
+
+def _seen(points: Tensor, yaw: float = 0.5, pitch: float = 0.55) -> Tensor:
     """Where points (N, 3) come to lie on paper, (N, 2), without perspective."""
     angle, tilt = torch.tensor(yaw), torch.tensor(pitch)
     x, y, z = points.unbind(1)

@@ -223,7 +223,7 @@ class Flot(System[Config, NoFacts]):
             raise SaccadeError(f"{path} is not a checkpoint of FLOT's authors: its 'model' is not tensors by name")
         model = Model(iterations=iterations, average="guarded")
         # Nothing in the file says how many points it was trained with; 2048 is quick, and all that the first one knows.
-        return Config(model, Clouds(points=2048)), NoFacts(), from_published(weights)
+        return Config(model, Clouds(points=2048, scenes=600)), NoFacts(), from_published(weights)
 
     def losses(self, ctx: Ctx, model: nn.Module, batch: Any) -> Mapping[str, Tensor]:
         """Eq. 9: the mean over the coordinates of all points whose flow is known."""
