@@ -73,4 +73,5 @@ def test_a_picture_has_the_colours_of_its_layers(tmp_path):
     path = picture(tmp_path / "a.png", [[View("both", layers()), View("one", layers()[:1])]])
     pixels = np.asarray(Image.open(path).convert("RGB")).reshape(-1, 3)
     for colour in ((0x3B, 0x6F, 0xB6), (0xE0, 0x8A, 0x2C)):
-        assert (np.abs(pixels.astype(int) - colour).sum(1) < 12).sum() > 20
+        through = 0.75 * np.array(colour) + 0.25 * 255  # points let the paper shine through
+        assert (np.abs(pixels - through).sum(1) < 12).sum() > 20

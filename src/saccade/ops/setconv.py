@@ -3,7 +3,8 @@
 The direct form gathers neighbours' features beside the edges' vectors into a (k N) x C matrix and sends it through 1x1
 convolutions, each followed by an instance norm (over all edges of a cloud) and a leaky ReLU. The same costs less:
 
-* the first layer is linear, so it is taken a point at a time, before gathering: edge (i, j) is ``near[j] - centre[i]``;
+* the first layer is linear, so it is taken a point at a time, before gathering: edge (i, j) is ``near[j] - centre[i]``.
+  So are its norm and their gradients, for sums over edges are sums over points of what their edges add up to;
 * edges go through in runs that stay in the cache: normalise, rectify, multiply, and add up what the next norm needs;
 * the last norm and the ReLU are increasing (where a scale is negative, the layer's sign is turned), so they are taken
   after the greatest, of N values instead of k N;
@@ -64,9 +65,9 @@ class _Norm(NamedTuple):
 
     @classmethod
     def of(cls, sums: Tensor, squares: Tensor, edges: int, scale: Tensor, shift: Tensor, eps: float) -> _Norm:
-        """From the sums of every run, (runs, B, C); their total is float64, for there are many edges."""
-        mean = sums.double().sum(0).unsqueeze(1) / edges
-        variance = (squares.double().sum(0).unsqueeze(1) / edges - mean.square()).clamp_min(0)
+        """From sums over all edges, (B, 1, C): in float64, for there are many."""
+        mean = sums / edges
+        variance = (squares / edges - mean.square()).clamp_min(0)
         mean, spread = mean.to(scale.dtype), (variance + eps).rsqrt().to(scale.dtype)
         gain = scale * spread
         return cls(mean, spread, gain, shift - mean * gain)
@@ -81,37 +82,74 @@ class _Norm(NamedTuple):
 
 
 class _Edges:
-    """The first layer of some clouds: the values on the edges of a run of points, gathered when asked for.
+    """The first layer of some clouds, with its norm: values on the edges of a run of points, gathered when asked for.
 
     A cloud that is too large for the cache goes alone, in several runs; small ones go together, in one.
     """
 
-    def __init__(self, near: Tensor, centre: Tensor, neighbours: Tensor, widest: int) -> None:
-        # The first norm takes constants out; without them its sums of squares keep their digits.
-        self.near = (near - near.mean(1, keepdim=True)).flatten(0, 1)
+    def __init__(
+        self, near: Tensor, centre: Tensor, neighbours: Tensor, scale: Tensor, shift: Tensor, eps: float, widest: int
+    ) -> None:
         self.clouds, self.points, self.k = neighbours.shape
         self.count = self.points * self.k
         alone = near.device.type == "cpu" and self.clouds == 1
         self.step = max(CACHED // (self.k * widest), 1) if alone else self.points
-        self.centre = self.by_point(centre - centre.mean(1, keepdim=True))
+        # The norm takes constants out; without them the sums below keep their digits.
+        self.near, self.centre = near - near.mean(1, keepdim=True), centre - centre.mean(1, keepdim=True)
         first = near.shape[1] * torch.arange(self.clouds, device=near.device)
-        self.neighbours = [run.flatten() for run in self.by_edge(neighbours.flatten(1) + first.unsqueeze(1))]
+        flat = neighbours.flatten(1) + first.unsqueeze(1)  # indices into the points of all clouds
+        self.neighbours = [run.flatten() for run in self.by_edge(flat)]
+        ones = torch.ones(flat.numel(), dtype=near.dtype, device=near.device)
+        degree = ones.new_zeros(near.shape[0] * near.shape[1]).index_add_(0, flat.flatten(), ones)
+        self.degree = degree.view(self.clouds, -1, 1)
+        """Of how many points each is a neighbour."""
+        around = F.embedding_bag(flat.view(-1, self.k), self.near.flatten(0, 1), mode="sum")
+        self.around = around.view_as(self.centre)
+        """Of each point, the sum over its neighbours."""
+        self.norm = self._norm(scale, shift, eps)
+        self._near = self.norm(self.near).flatten(0, 1)
+        self._centre = self.by_point(self.centre * self.norm.gain)
 
     @staticmethod
     def parted(
-        near: Tensor, centre: Tensor, neighbours: Tensor, params: Sequence[Tensor]
+        near: Tensor, centre: Tensor, neighbours: Tensor, params: Sequence[Tensor], eps: float
     ) -> Iterator[tuple[slice, _Edges]]:
         """The clouds of a batch, as many together as the cache can bear, and their place in the batch."""
         clouds, points, k = neighbours.shape
+        _, scales, shifts = _parted(params)
         widest = max(p.shape[0] for p in params)
         size = max(4 * CACHED // (points * k * widest), 1) if near.device.type == "cpu" else clouds
         for low in range(0, clouds, size):
             some = slice(low, low + size)
-            yield some, _Edges(near[some], centre[some], neighbours[some], widest)
+            yield some, _Edges(near[some], centre[some], neighbours[some], scales[0], shifts[0], eps, widest)
+
+    def _norm(self, scale: Tensor, shift: Tensor, eps: float) -> _Norm:
+        """Sums over edges of ``near[j] - centre[i]`` and of its square, from sums over points."""
+        near, centre, around = self.near.double(), self.centre.double(), self.around.double()
+        sums = (self.degree * near).sum(1, keepdim=True) - self.k * centre.sum(1, keepdim=True)
+        squares = (self.degree * near.square()).sum(1, keepdim=True)
+        squares = squares + (centre * (self.k * centre - 2 * around)).sum(1, keepdim=True)
+        return _Norm.of(sums, squares, self.count, scale, shift, eps)
+
+    def backward(self, of_near: Tensor, of_points: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Gradients of near, centre, scale and shift, from those of the norm's results, added up by neighbour
+        (B, N, C) and by point (B, M, C)."""
+        norm, near, centre = self.norm, self.near, self.centre
+        of_shift = of_points.sum(1, keepdim=True)
+        moments = (near * of_near).sum(1, keepdim=True) - (centre * of_points).sum(1, keepdim=True)
+        of_scale = (moments - norm.mean * of_shift) * norm.spread
+        slope, constant = norm.backward(of_scale, of_shift, self.count)
+        # Of each point, the sum over those it is a neighbour of: the graph turned round, edges sorted by their end.
+        ends, order = torch.cat(self.neighbours).sort()
+        first = torch.searchsorted(ends, torch.arange(near.shape[0] * near.shape[1], device=near.device))
+        seen = F.embedding_bag(order // self.k, centre.flatten(0, 1), first, mode="sum").view_as(near)
+        grad_near = norm.gain * of_near + slope * (self.degree * near - seen) + constant * self.degree
+        grad_centre = norm.gain * of_points + slope * (self.around - self.k * centre) + constant * self.k
+        return grad_near, -grad_centre, of_scale.sum((0, 1)), of_shift.sum((0, 1))
 
     @property
     def runs(self) -> range:
-        return range(len(self.centre))
+        return range(len(self.neighbours))
 
     def by_point(self, values: Tensor) -> tuple[Tensor, ...]:
         """What points have (B, M, C), run by run."""
@@ -126,14 +164,14 @@ class _Edges:
         return values.view(self.clouds, -1, self.k, values.shape[-1])
 
     def __getitem__(self, run: int) -> Tensor:
-        """The first layer's values, (B, edges of the run, C)."""
-        z = self.near.index_select(0, self.neighbours[run])
-        self.bundled(z).sub_(self.centre[run].unsqueeze(2))
-        return z.view(self.clouds, -1, z.shape[-1])
+        """What the first norm gives, (B, edges of the run, C)."""
+        y = self._near.index_select(0, self.neighbours[run])
+        self.bundled(y).sub_(self._centre[run].unsqueeze(2))
+        return y.view(self.clouds, -1, y.shape[-1])
 
     def sums(self, channels: int) -> Tensor:
-        """A place for one sum a run, (runs, B, channels)."""
-        return self.near.new_empty(len(self.centre), self.clouds, channels)
+        """A place for one sum a run, (runs, B, 1, channels)."""
+        return self.near.new_empty(len(self.neighbours), self.clouds, 1, channels)
 
     def room(self, channels: int) -> Tensor:
         """A place for values on all edges, (B, edges, channels)."""
@@ -152,7 +190,7 @@ class _SetConvolution(torch.autograd.Function):
     ) -> Tensor:
         made = [
             _forward(edges, params, slope, eps, keep=any(ctx.needs_input_grad))
-            for _, edges in _Edges.parted(near, centre, neighbours, params)
+            for _, edges in _Edges.parted(near, centre, neighbours, params, eps)
         ]
         ctx.save_for_backward(near, centre, neighbours, *params)
         ctx.kept, ctx.slope, ctx.eps = [kept for _, kept in made], slope, eps
@@ -164,11 +202,11 @@ class _SetConvolution(torch.autograd.Function):
         near, centre, neighbours, *params = ctx.saved_tensors
         totals = [torch.zeros_like(p) for p in params]
         grads = torch.zeros_like(near), torch.zeros_like(centre)
-        for i, (place, edges) in enumerate(_Edges.parted(near, centre, neighbours, params)):
+        for i, (place, edges) in enumerate(_Edges.parted(near, centre, neighbours, params, ctx.eps)):
             kept, ctx.kept[i] = ctx.kept[i], None
             if kept is None:  # used up by a backward before this one
                 _, kept = _forward(edges, params, ctx.slope, ctx.eps, keep=True)
-            _backward(edges, kept, grad[place], params, ctx.slope, totals, grads[0][place], grads[1][place])
+            grads[0][place], grads[1][place] = _backward(edges, kept, grad[place], params, ctx.slope, totals)
         return *grads, None, None, None, *totals
 
 
@@ -197,46 +235,35 @@ def _forward(
 ) -> tuple[Tensor, _Kept | None]:
     weights, scales, shifts = _parted(params)
     last = len(scales) - 1
-    norms: list[_Norm] = []
+    norms = [edges.norm]
     products: list[Tensor] = []
     sign = _sign(scales[last])
     peaks = edges.near.new_empty(edges.clouds, edges.points, len(sign))
     tops = edges.by_point(peaks)
-    for layer, (scale, shift) in enumerate(zip(scales, shifts, strict=True)):
-        channels = len(scale)
-        sums, squares = edges.sums(channels), edges.sums(channels)
-        below = edges.by_edge(products[-1]) if layer > 1 else edges
-        if layer > 0 and (keep or layer < last):
-            products = [*products, edges.room(channels)] if keep else [edges.room(channels)]
-            outs = edges.by_edge(products[-1])
-        else:
-            outs = ()
-        weight = (weights[layer - 1] * sign[:, None] if layer == last else weights[layer - 1]).mT if layer else None
+    for layer in range(1, last + 1):
+        scale, weight = scales[layer], weights[layer - 1].mT
+        if layer == last:
+            scale, weight = scale.abs(), weight * sign
+        below = edges.by_edge(products[-1]) if layer > 1 else ()
+        if keep or layer < last:
+            products = [*products, edges.room(len(scale))] if keep else [edges.room(len(scale))]
+        outs = edges.by_edge(products[-1]) if keep or layer < last else ()
+        sums, squares = edges.sums(len(scale)), edges.sums(len(scale))
         for run in edges.runs:
-            if weight is None:
-                z = edges[run]
-            else:
-                h = F.leaky_relu_(norms[-1](below[run]), slope)
-                z = _product(h, weight, outs[run]) if outs else h @ weight
-            torch.sum(z, 1, out=sums[run])
-            torch.sum(z.square(), 1, out=squares[run])
+            h = F.leaky_relu_(norms[-1](below[run]) if below else edges[run], slope)
+            z = _product(h, weight, outs[run]) if outs else h @ weight
+            torch.sum(z, 1, keepdim=True, out=sums[run])
+            torch.sum(z.square(), 1, keepdim=True, out=squares[run])
             if layer == last:
                 torch.amax(edges.bundled(z), 2, out=tops[run])
-        norms.append(_Norm.of(sums, squares, edges.count, scale.abs() if layer == last else scale, shift, eps))
+        norms.append(_Norm.of(sums.double().sum(0), squares.double().sum(0), edges.count, scale, shifts[layer], eps))
     return F.leaky_relu_(norms[last](peaks), slope), _Kept(products, norms, peaks) if keep else None
 
 
 def _backward(
-    edges: _Edges,
-    kept: _Kept,
-    grad: Tensor,
-    params: Sequence[Tensor],
-    slope: float,
-    totals: list[Tensor],
-    grad_near: Tensor,
-    grad_centre: Tensor,
-) -> None:
-    """Adds to ``totals``, in the order of the parameters, and to the gradients of the first layer's values.
+    edges: _Edges, kept: _Kept, grad: Tensor, params: Sequence[Tensor], slope: float, totals: list[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Adds to ``totals``, in the order of the parameters; returns the gradients of near and centre.
 
     ``kept`` is used up: the gradients of each norm's results are written over the products they came through.
     """
@@ -249,20 +276,20 @@ def _backward(
     of_shift = at_peak.sum(1, keepdim=True)
     of_scale = (at_peak * (kept.peaks - norm.mean)).sum(1, keepdim=True) * norm.spread
     tops, at_tops = edges.by_point(kept.peaks), edges.by_point(at_peak * norm.gain)
+    of_near, of_points = torch.zeros_like(edges.near), torch.empty_like(edges.centre)
+    of_runs = edges.by_point(of_points)
     above: tuple[Tensor, ...] = ()  # gradients of what a layer's norm gave, run by run; at the last, only at its peaks
-    for layer in range(last, -1, -1):
+    for layer in range(last, 0, -1):
         norm = kept.norms[layer]
-        grad_scales[layer].add_(of_scale.sum((0, 1)) * (sign if layer == last else 1))
+        turn = sign if layer == last else torch.ones_like(scales[layer])
+        grad_scales[layer].add_(of_scale.sum((0, 1)) * turn)
         grad_shifts[layer].add_(of_shift.sum((0, 1)))
         factor, constant = norm.backward(of_scale, of_shift, edges.count)
-        if layer == 0:
-            break
-        below = kept.norms[layer - 1]
-        weight = weights[layer - 1] * sign[:, None] if layer == last else weights[layer - 1]
+        weight = weights[layer - 1] * turn[:, None]
         product = kept.products[layer - 1]
-        zs, unders = edges.by_edge(product), edges.by_edge(kept.products[layer - 2]) if layer > 1 else edges
+        zs, unders = edges.by_edge(product), edges.by_edge(kept.products[layer - 2]) if layer > 1 else ()
         # A run's product has done its work when the gradient of what is below it is known.
-        passed = zs if product.shape[2] == weight.shape[1] else edges.by_edge(edges.room(weight.shape[1]))
+        passed = zs if product.shape[2] == weight.shape[1] or layer == 1 else edges.by_edge(edges.room(weight.shape[1]))
         of_weight = torch.zeros_like(weight)
         sums, moments = edges.sums(weight.shape[1]), edges.sums(weight.shape[1])
         for run in edges.runs:
@@ -271,20 +298,25 @@ def _backward(
                 _add_at_peaks(edges.bundled(dz), edges.bundled(zs[run]), tops[run], at_tops[run])
             else:
                 dz.addcmul_(above[run], norm.gain)
-            under = unders[run]
-            y = below(under)
+            y = kept.norms[layer - 1](unders[run]) if unders else edges[run]
             of_weight.addmm_(dz.flatten(0, 1).mT, F.leaky_relu(y, slope).flatten(0, 1))
+            if not unders:
+                dy = _rectified_(dz @ weight, y, slope)
+                of_near.flatten(0, 1).index_add_(0, edges.neighbours[run], dy.flatten(0, 1))
+                torch.sum(edges.bundled(dy), 2, out=of_runs[run])
+                continue
             dy = _rectified_(_product(dz, weight, passed[run]), y, slope)
-            torch.sum(dy, 1, out=sums[run])
-            torch.sum(torch.mul(under, dy, out=y), 1, out=moments[run])
-        grad_weights[layer - 1].add_(of_weight * sign[:, None] if layer == last else of_weight)
-        of_shift = sums.sum(0).unsqueeze(1)
-        of_scale = (moments.sum(0).unsqueeze(1) - below.mean * of_shift) * below.spread
-        above = passed
-    for run, centre in enumerate(edges.by_point(grad_centre)):
-        dz = torch.addcmul(constant, edges[run], factor).addcmul_(above[run], norm.gain)
-        grad_near.flatten(0, 1).index_add_(0, edges.neighbours[run], dz.flatten(0, 1))
-        centre.sub_(edges.bundled(dz).sum(2))
+            torch.sum(dy, 1, keepdim=True, out=sums[run])
+            torch.sum(torch.mul(unders[run], dy, out=y), 1, keepdim=True, out=moments[run])
+        grad_weights[layer - 1].add_(of_weight * turn[:, None])
+        if unders:
+            of_shift, below = sums.sum(0), kept.norms[layer - 1]
+            of_scale = (moments.sum(0) - below.mean * of_shift) * below.spread
+            above = passed
+    grad_near, grad_centre, of_scale, of_shift = edges.backward(of_near, of_points)
+    grad_scales[0].add_(of_scale)
+    grad_shifts[0].add_(of_shift)
+    return grad_near, grad_centre
 
 
 def _product(x: Tensor, weight: Tensor, out: Tensor) -> Tensor:

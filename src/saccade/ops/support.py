@@ -50,8 +50,8 @@ class Blocks:
 
     def __matmul__(self, z: Tensor) -> Tensor:
         """(N, M) @ (M, C)."""
-        parts = [value @ z[near] for value, near in zip(self.values, self.columns, strict=True)]
-        return torch.cat(parts)[torch.cat(self.rows).argsort()]
+        parts = [value @ z.index_select(0, near) for value, near in zip(self.values, self.columns, strict=True)]
+        return torch.cat(parts).index_select(0, torch.cat(self.rows).argsort())
 
     @property
     def mT(self) -> _Transposed:
@@ -76,7 +76,7 @@ class _Transposed:
         """(M, N) @ (N, C)."""
         made = z.new_zeros(self.of.shape[1], z.shape[1])
         for rows, columns, values in zip(self.of.rows, self.of.columns, self.of.values, strict=True):
-            made = made.index_add(0, columns, values.mT @ z[rows])
+            made = made.index_add(0, columns, values.mT @ z.index_select(0, rows))
         return made
 
 

@@ -147,7 +147,9 @@ class FLOT(nn.Module):
         """The same for one pair of clouds, of those within reach alone."""
         if self.settings.cost == "features":
             x, y, eps = unit(x), unit(y), self.eps
-            return Blocks.within(p, q, self.settings.reach, lambda i, j: cosine_kernel(x[i], y[j], eps))
+            return Blocks.within(
+                p, q, self.settings.reach, lambda i, j: cosine_kernel(x.index_select(0, i), y.index_select(0, j), eps)
+            )
         return Blocks.within(p, q, self.settings.reach, lambda i, j: gibbs(distances(x[i], y[j]), self.eps))
 
     def flow(self, kernel: Tensor | Blocks, p: Tensor, q: Tensor) -> Tensor:
