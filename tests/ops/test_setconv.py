@@ -120,3 +120,16 @@ def test_parts_that_do_not_belong_together_are_refused():
     _, _, w1, w2, w3, s1, s2, _, t1, t2, t3 = leaves
     with pytest.raises(ValueError, match="got 2 weights, 2 scales and 3 shifts"):
         set_convolution(w1, w1, neighbours, [w2, w3], [s1, s2], [t1, t2, t3])
+
+
+def test_without_gradients_the_last_product_is_never_held(monkeypatch):
+    leaves, neighbours = case()
+    features, points, *params = leaves
+    held = []
+    room = module._Edges.room
+    monkeypatch.setattr(module._Edges, "room", lambda edges, channels: held.append(channels) or room(edges, channels))
+    with torch.no_grad():
+        out = ours(features, points, neighbours, params)
+    assert len(held) == 1  # of three layers, the middle one
+    torch.testing.assert_close(out, ours(features, points, neighbours, params))
+    assert len(held) == 3

@@ -50,9 +50,21 @@ def set_convolution(
             f"a set convolution of L layers, at least 2, has L - 1 weights after the first and L norms; got "
             f"{len(weights)} weights, {layers} scales and {len(shifts)} shifts"
         )
+    params = (*weights, *scales, *shifts)
+    if not (torch.is_grad_enabled() and any(t.requires_grad for t in (near, centre, *params))):
+        return _convolved(near, centre, neighbours, params, slope, eps, keep=False)[0]
     run: Any = _SetConvolution.apply
-    made: Tensor = run(near, centre, neighbours, slope, eps, *weights, *scales, *shifts)
+    made: Tensor = run(near, centre, neighbours, slope, eps, *params)
     return made
+
+
+def _convolved(
+    near: Tensor, centre: Tensor, neighbours: Tensor, params: Sequence[Tensor], slope: float, eps: float, keep: bool
+) -> tuple[Tensor, list[_Kept | None]]:
+    """The result, and what backward needs of each part of the batch."""
+    parts = _Edges.parted(near, centre, neighbours, params, eps)
+    made = [_forward(edges, params, slope, eps, keep) for _, edges in parts]
+    return torch.cat([out for out, _ in made]), [kept for _, kept in made]
 
 
 class _Norm(NamedTuple):
@@ -125,7 +137,7 @@ class _Edges:
 
     def _norm(self, scale: Tensor, shift: Tensor, eps: float) -> _Norm:
         """Sums over edges of ``near[j] - centre[i]`` and of its square, from sums over points."""
-        near, centre, around = self.near.double(), self.centre.double(), self.around.double()
+        near, centre, around = (_wide(values) for values in (self.near, self.centre, self.around))
         sums = (self.degree * near).sum(1, keepdim=True) - self.k * centre.sum(1, keepdim=True)
         squares = (self.degree * near.square()).sum(1, keepdim=True)
         squares = squares + (centre * (self.k * centre - 2 * around)).sum(1, keepdim=True)
@@ -188,13 +200,10 @@ class _SetConvolution(torch.autograd.Function):
     def forward(
         ctx: Any, near: Tensor, centre: Tensor, neighbours: Tensor, slope: float, eps: float, *params: Tensor
     ) -> Tensor:
-        made = [
-            _forward(edges, params, slope, eps, keep=any(ctx.needs_input_grad))
-            for _, edges in _Edges.parted(near, centre, neighbours, params, eps)
-        ]
+        out, ctx.kept = _convolved(near, centre, neighbours, params, slope, eps, keep=True)
         ctx.save_for_backward(near, centre, neighbours, *params)
-        ctx.kept, ctx.slope, ctx.eps = [kept for _, kept in made], slope, eps
-        return torch.cat([out for out, _ in made])
+        ctx.slope, ctx.eps = slope, eps
+        return out
 
     @staticmethod
     @once_differentiable
@@ -224,6 +233,11 @@ def _parted(params: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor
     """Weights, scales and shifts."""
     layers = (len(params) + 1) // 3
     return params[: layers - 1], params[layers - 1 : 2 * layers - 1], params[2 * layers - 1 :]
+
+
+def _wide(values: Tensor) -> Tensor:
+    """As float64, where the device has it."""
+    return values if values.device.type == "mps" else values.double()
 
 
 def _sign(scale: Tensor) -> Tensor:
@@ -256,7 +270,7 @@ def _forward(
             torch.sum(z.square(), 1, keepdim=True, out=squares[run])
             if layer == last:
                 torch.amax(edges.bundled(z), 2, out=tops[run])
-        norms.append(_Norm.of(sums.double().sum(0), squares.double().sum(0), edges.count, scale, shifts[layer], eps))
+        norms.append(_Norm.of(_wide(sums).sum(0), _wide(squares).sum(0), edges.count, scale, shifts[layer], eps))
     return F.leaky_relu_(norms[last](peaks), slope), _Kept(products, norms, peaks) if keep else None
 
 

@@ -189,7 +189,7 @@ class Flot(System[Config, NoFacts]):
         "paper-occluded": Published({}, {"flow": (1, 2048, 3), "before": (1, 2048, 3)}, 111_109),
         "paper-study": Published({}, {"flow": (1, 2048, 3), "before": (1, 2048, 3)}, 111_109),
     }
-    learns = Learns("l1", steps=50, share=0.8, changes={"data.scenes": 24})
+    learns = Learns("l1", steps=30, share=0.8, changes={"data.scenes": 24, "data.points": 48, "model.neighbours": 8})
     claims = CLAIMS
     tiny_minutes = 1.5
 
