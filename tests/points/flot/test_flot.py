@@ -88,6 +88,22 @@ def test_points_that_are_all_the_same_have_a_flow_and_a_gradient():
     assert all(w.grad is None or w.grad.isfinite().all() for w in net.parameters())
 
 
+@pytest.mark.parametrize(
+    ("p", "q", "said"),
+    [
+        (torch.zeros(1, 0, 3), torch.zeros(1, 4, 3), r"N >= 1; got \(1, 0, 3\)"),
+        (torch.zeros(1, 4, 3), torch.zeros(4, 3), r"got \(4, 3\)"),
+        (torch.zeros(1, 4, 3), torch.zeros(1, 4, 2), r"got \(1, 4, 2\)"),
+        (torch.zeros(1, 4, 3, dtype=torch.int64), torch.zeros(1, 4, 3), "of torch.int64"),
+        (torch.zeros(2, 4, 3), torch.zeros(1, 4, 3), "one batch size and type; got 2"),
+        (torch.zeros(1, 4, 3), torch.zeros(1, 4, 3).double(), "float64"),
+    ],
+)
+def test_what_is_no_pair_of_clouds_is_refused(p, q, said):
+    with pytest.raises(SaccadeError, match=said):
+        network()(p, q)
+
+
 @pytest.mark.parametrize("cost", ["features", "distance"])
 def test_blocks_within_reach_give_the_flow_of_all_pairs(cost):
     model = Model(widths=(8, 8, 8), neighbours=6, reach=3.0, iterations=2, cost=cost)

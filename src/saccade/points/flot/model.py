@@ -109,6 +109,13 @@ class FLOT(nn.Module):
 
     def forward(self, p: Tensor, q: Tensor) -> dict[str, Tensor]:
         """The flow of points (B, N, 3) towards (B, M, 3), and what it was ``before`` refinement; both (B, N, 3)."""
+        for cloud in (p, q):
+            if cloud.dim() != 3 or cloud.shape[2] != 3 or not cloud.shape[1] or not cloud.is_floating_point():
+                raise SaccadeError(f"a cloud is (B, N, 3) of floats, N >= 1; got {tuple(cloud.shape)} of {cloud.dtype}")
+        if p.shape[0] != q.shape[0] or p.dtype != q.dtype:
+            raise SaccadeError(
+                f"two clouds have one batch size and type; got {p.shape[0]} {p.dtype}, {q.shape[0]} {q.dtype}"
+            )
         graph = self.graph(p)
         before = self.match(p, q, graph)
         return {"flow": before + self.last(self.refine(before, p, graph)), "before": before}
