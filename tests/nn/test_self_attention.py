@@ -74,6 +74,19 @@ def test_groups_are_single_heads_on_their_channels_fused():
     assert_same(attention(x), theirs, [x, *attention.parameters()])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_temperature_divides_the_logits(kind):
+    options = {} if kind is SelfAttention2d else {"grid": (3, 2)}
+    warm, x = module(kind, temperature=3.0, **options), features()
+    plain_one = module(kind, **options)
+    with torch.no_grad():
+        for parameter in plain_one.query.parameters():
+            parameter /= 3
+    torch.testing.assert_close(warm(x), plain_one(x))
+    index = torch.tensor([5])
+    torch.testing.assert_close(warm.attention(x, index), plain_one.attention(x, index))
+
+
 def test_as_many_landmarks_as_positions_give_self_attention():
     compressed, x = module(CompressedSelfAttentionLowRank2d, grid=(6, 4), groups=1), features()
     whole = module(SelfAttention2d)
@@ -147,6 +160,7 @@ def test_mixed_precision_is_finite_and_near(kind):
     [
         (lambda: SelfAttention2d(8, groups=3), "8 channels cannot be shared by 3 groups"),
         (lambda: SelfAttention2d(8, inner=0), "needs inner channels"),
+        (lambda: SelfAttention2d(8, temperature=0.0), "a temperature above 0"),
         (lambda: CompressedSelfAttention2d(8, grid=(0, 2)), "at least one row"),
         (lambda: CompressedSelfAttentionLowRank2d(8, grid=(9, 2))(torch.zeros(1, 8, 8, 8)),
          "a landmark grid of 9 x 2 does not fit a map of 8 x 8"),

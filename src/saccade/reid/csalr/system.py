@@ -135,17 +135,17 @@ def _training(epochs: int, lr: float, period: int = 40) -> Training:
 
 def _tiny_training(epochs: int, lr: float = 0.004) -> Training:
     schedule = Schedule("cosine", warmup=30)
-    optimiser = Optimiser("adamw", lr=lr, weight_decay=0.05, schedule=schedule)
+    optimiser = Optimiser("adamw", lr=lr, weight_decay=0.05, clip=5.0, schedule=schedule)
     return Training(epochs=epochs, batch=48, evaluate_every=0, optimiser=optimiser)
 
 
 PRESETS = {
     "tiny": Config(
-        Model("resnet-tiny", grid=(6, 2), parts=3, embedding=48, dropout=0.2),
+        Model("resnet-tiny", grid=(6, 2), temperature=4.0, embedding=48, dropout=0.2),
         Pictures(height=96, width=56, mean=(0.4, 0.4, 0.4), std=(0.25, 0.25, 0.25)),
-        train=_tiny_training(24),
-        stripes=_tiny_training(12),
-        refine=_tiny_training(12, 0.002),
+        train=_tiny_training(32),
+        stripes=_tiny_training(16),
+        refine=_tiny_training(16, 0.002),
     ),
     "paper": Config(
         Model(),
