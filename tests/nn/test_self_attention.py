@@ -4,12 +4,14 @@ import pytest
 import torch
 from torch import nn
 
+import saccade
 from saccade.errors import SaccadeError
 from saccade.nn import (
     CompressedSelfAttention2d,
     CompressedSelfAttentionLowRank2d,
     NearestLandmark2d,
     PlainLowRank2d,
+    ResNet,
     SelfAttention2d,
 )
 from saccade.reference import self_attention as plain
@@ -153,6 +155,20 @@ def test_mixed_precision_is_finite_and_near(kind):
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         low = attention(x)
     assert (low - attention(x)).abs().max() < 0.1
+
+
+@pytest.mark.skipif(not hasattr(saccade, "attach"), reason="saccade.attach is not there yet")
+@pytest.mark.parametrize("kind", COMPRESSED)
+def test_it_attaches_to_a_network_that_is_there(kind):
+    torch.manual_seed(0)
+    network = ResNet(10, (1, 1, 1, 1), "basic", (8, 16, 24, 32)).eval()
+    images = torch.randn(1, 3, 64, 64)
+    before = network(images)
+    blocks = saccade.attach(network, at=["layer1", "layer2"], block=lambda channels: kind(channels, grid=(4, 2)))
+    assert torch.equal(network(images), before)
+    for block in blocks.values():
+        nn.init.ones_(block.alpha)
+    assert not torch.allclose(network(images), before)
 
 
 @pytest.mark.parametrize(
