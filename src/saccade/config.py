@@ -167,16 +167,17 @@ def _replace(config: Any, path: list[str], value: Any, whole: str) -> Any:
 
 def differences(a: Any, b: Any) -> dict[str, tuple[Any, Any]]:
     """Where two configs differ, by dotted name: ``{"train.steps": (100, 200)}``."""
-    left, right = _flat(to_json(a)), _flat(to_json(b))
+    left, right = flat(to_json(a)), flat(to_json(b))
     return {k: (left.get(k), right.get(k)) for k in sorted(left | right) if left.get(k) != right.get(k)}
 
 
-def _flat(tree: Any, at: str = "") -> dict[str, Any]:
+def flat(tree: Any, at: str = "") -> dict[str, Any]:
+    """The leaves of JSON objects in objects, by dotted name."""
     if not isinstance(tree, dict):
         return {at: tree}
     out: dict[str, Any] = {}
     for key, value in tree.items():
-        out |= _flat(value, f"{at}.{key}" if at else key)
+        out |= flat(value, f"{at}.{key}" if at else key)
     return out
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class SaccadeError(Exception):
     """Something given was wrong or missing. The message is one sentence that names it and says what was expected."""
 
     exit_code = 2
+
+
+class Several(SaccadeError):
+    """Several things of a kind were wrong: the sentence is the first one's, and ``each`` has them all."""
+
+    def __init__(self, each: Sequence[str]) -> None:
+        super().__init__(each[0] + (f" (and {len(each) - 1} more like it)" if len(each) > 1 else ""))
+        self.each = tuple(each)
 
 
 class NotOffered(SaccadeError):

@@ -20,13 +20,18 @@ COMMANDS = {
     "predict": ("use", "use trained weights on your files"),
     "claims": ("claims", "which claims hold: statement, expected, measured, verdict"),
     "bench": ("bench", "cost against peers and the plain form, as ratios"),
+    "export": ("export", "trained weights as a file for ONNX or torch.export"),
+    "compare": ("compare", "what changed between runs: config, environment, metrics, curves"),
+    "data": ("data", "check that a data set is whole"),
+    "doctor": ("doctor", "check that this set-up is sound"),
+    "completion": ("completion", "a script that completes commands, names and flags in your shell"),
 }
 
 USAGE = f"""Saccade {__version__}: published vision systems as one PyTorch library.
 
 usage: saccade COMMAND [NAME] [OPTIONS]
 
-{chr(10).join(f"  {name:<9} {text}" for name, (_, text) in COMMANDS.items())}
+{chr(10).join(f"  {name:<11} {text}" for name, (_, text) in COMMANDS.items())}
 
 Every command explains itself: saccade COMMAND --help, or saccade COMMAND NAME --help for all options of a system.
 """
