@@ -51,7 +51,7 @@ class Comparison:
 
     runs: tuple[Compared, ...]
     config: dict[str, Values]
-    """What differs, by dotted name."""
+    """What differs, by dotted name as in flags; what the machine decides begins with ``runtime``."""
     environment: dict[str, Values]
     metrics: dict[str, Values]
     """Of all runs, whether they differ or not."""
@@ -73,14 +73,10 @@ def compare(folders: Sequence[Path]) -> Comparison:
     results = [run.result for run in runs]
     records = [run.metrics() for run in runs]
     found = [run.metrics_found for run in runs]
-    shown = tuple(
-        Compared(run.folder, *(str(order.get(key, "")) for key in ("system", "preset", "variant")),
-                 str(environment.get("date", "")), result is not None)  # fmt: skip
-        for run, order, environment, result in zip(runs, orders, made, results, strict=True)
-    )
+    shown = tuple(map(_named, runs, orders, made))
     return Comparison(
         shown,
-        _changed(orders),
+        {name.removeprefix("config."): values for name, values in _changed(orders).items()},
         _changed([{k: v for k, v in environment.items() if k not in _ALWAYS_DIFFER} for environment in made]),
         _beside(found),
         {name: tuple(getattr(r, name, None) for r in results) for name in _COSTS if any(results)},
@@ -88,6 +84,11 @@ def compare(folders: Sequence[Path]) -> Comparison:
         tuple(_parted(records[0], other) for other in records),
         tuple(len(_by_place(records[0]).keys() & _by_place(other).keys()) for other in records),
     )
+
+
+def _named(run: Run, order: Mapping[str, Any], environment: Mapping[str, Any]) -> Compared:
+    system, preset, variant = (str(order.get(key, "")) for key in ("system", "preset", "variant"))
+    return Compared(run.folder, system, preset, variant, str(environment.get("date", "")), run.result is not None)
 
 
 def difference(value: float | None, first: float | None) -> float | None:
@@ -141,9 +142,7 @@ def _summary(line: Sequence[tuple[int, float]] | None) -> Curve | None:
 
 
 def _by_place(records: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Any]:
-    return {
-        (r["total"], r.get("phase", ""), r.get("split", "")): (r.get("losses"), r.get("metrics")) for r in records
-    }
+    return {(r["total"], r.get("phase", ""), r.get("split", "")): (r.get("losses"), r.get("metrics")) for r in records}
 
 
 def _parted(first: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> int | None:

@@ -186,7 +186,7 @@ def _classes(data: Any, counts: Mapping[str, Counter[int]]) -> tuple[int | None,
     named = getattr(data, "classes", None)
     classes = len(named) if isinstance(named, list | tuple) else None
     labels = next(iter(counts.values()), None)
-    if classes and labels and 0 <= min(labels) and max(labels) < classes:
+    if classes and labels and min(labels) >= 0 and max(labels) < classes:
         found = [labels[number] for number in range(classes)]
         return classes, (min(found), max(found))
     return classes, None
@@ -297,5 +297,3 @@ def _room(name: str) -> str:
 def _reason(error: BaseException) -> str:
     first = next(iter(str(error).splitlines()), "")
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
-
-

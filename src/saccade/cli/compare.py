@@ -13,13 +13,19 @@ import tyro
 from saccade import catalogue
 from saccade.cli.options import read
 from saccade.cli.show import document, table
-from saccade.comparison import Comparison, Curve, compare as compare_runs, difference
+from saccade.comparison import Comparison, Curve, difference
+from saccade.comparison import compare as compare_runs
 from saccade.config import to_json
 from saccade.errors import SaccadeError
+from saccade.progress import clock
 from saccade.system import Metric
 
-DESCRIPTION = """Lay runs side by side: the settings and versions that differ, metrics and costs with their difference to
-the first run, what the learning curves came to, and the first step at which they part."""
+DESCRIPTION = """Lay runs side by side: the settings and versions that differ, metrics and costs with their difference
+to the first run, what the learning curves came to, and the first step at which they part."""
+
+
+_COSTS = {"seconds": "whole run", "seconds_a_step": "a step", "samples_a_second": "judged a second",
+          "peak_memory": "peak memory"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,18 +70,18 @@ def _tell(found: Comparison, metrics: Mapping[str, Metric]) -> None:
         for letter, run in zip(letters, found.runs, strict=True)
     ]
     table("", ["", "run", "what", "date", "finished"], rows)
-    for title, changed in (("Settings", found.config), ("Made with", found.environment)):
+    for what, changed in (("Settings", found.config), ("Versions and machines", found.environment)):
         if changed:
-            body = [[name, *map(_text, values)] for name, values in changed.items()]
-            table(f"{title} that differ" if title == "Settings" else f"{title}: what differs", ["", *letters], body)
+            table(f"{what} that differ", ["", *letters], [[name, *map(_text, v)] for name, v in changed.items()])
         else:
-            print(f"{title}: no difference")
+            print(f"{what} do not differ.")
     against = [f"{letter} − A" for letter in letters[1:]]
     if found.metrics:
         body = [_metric_row(name, values, metrics.get(name)) for name, values in found.metrics.items()]
         table("Metrics on test data", ["", *letters, *against], body)
     if found.costs:
-        table("Cost", ["", *letters], [[n.replace("_", " "), *map(_text, v)] for n, v in found.costs.items()])
+        body = [[_COSTS.get(n, n), *(_cost(n, v) for v in values)] for n, values in found.costs.items()]
+        table("Cost", ["", *letters], body)
     if found.curves:
         body = [[name, *map(_curve, curves)] for name, curves in found.curves.items()]
         table("Learning curves", ["", *letters], body, "first → last (least at step, most at step)")
@@ -88,10 +94,10 @@ def _tell(found: Comparison, metrics: Mapping[str, Metric]) -> None:
 def _metric_row(name: str, values: Sequence[float | None], metric: Metric | None) -> list[str]:
     label = f"{metric.label} {metric.unit}".strip() if metric else name
 
-    def shown(value: float | None, sign: str = "") -> str:
+    def shown(value: float | None) -> str:
         if value is None or not math.isfinite(value):
             return "–"
-        return f"{value:{sign}.{metric.digits}f}" if metric else f"{value:{sign}.4g}"
+        return f"{value:.{metric.digits}f}" if metric else f"{value:.4g}"
 
     cells = []
     for value in values[1:]:
@@ -99,8 +105,20 @@ def _metric_row(name: str, values: Sequence[float | None], metric: Metric | None
         verdict = ""
         if metric and apart:
             verdict = " better" if metric.better(apart, 0.0) else " worse"
-        cells.append(shown(apart, "+") + verdict)
+        cells.append("–" if apart is None else f"{apart:+.3g}{verdict}")
     return [label, *map(shown, values), *cells]
+
+
+def _cost(name: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    if name == "seconds":
+        return clock(value)
+    if name == "seconds_a_step":
+        return f"{value * 1000:.3g} ms"
+    if name == "samples_a_second":
+        return f"{value:,.0f}"
+    return f"{value / 2**20:,.0f} MiB" if name == "peak_memory" else _text(value)
 
 
 def _curve(curve: Curve | None) -> str:

@@ -15,8 +15,9 @@ from saccade.datacheck import DataCheck, ReaderCheck, SplitCheck, check
 from saccade.errors import SaccadeError, did_you_mean
 from saccade.progress import show_progress
 
-DESCRIPTION = """Read every split and every sample of a data set, and name everything that is wrong with it. Layouts are those
-that systems read: `saccade train NAME --help` lists them under --data. A plain PATH has the layout `folder`."""
+DESCRIPTION = """Read every split and every sample of a data set, and name everything that is wrong with it. Layouts
+are those that systems read: `saccade train NAME --help` lists them under --data. A plain PATH has the layout
+`folder`."""
 USAGE = """usage: saccade data check LAYOUT:PATH [OPTIONS]
 
   check     read every split and every sample; name everything that is wrong
