@@ -14,7 +14,7 @@ import sys
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal
@@ -109,15 +109,15 @@ def _next(before: Sequence[str], typed: str) -> Words:
     if not before:
         return {name: about for name, (_, about) in COMMANDS.items()}
     command, rest = before[0], before[1:]
+    name = next((word for word in rest if word in catalogue.names()), "")
+    if typed.startswith("-"):
+        return {flag: "" for flag in _flags(command, name)}
     if command == "completion" and not rest:
         return {shell: f"a script for {shell}" for shell in SHELLS}
     if command == "data":
         if not rest:
             return {"check": "read every sample and name what is wrong"}
         rest = rest[1:]
-    name = next((word for word in rest if word in catalogue.names()), "")
-    if typed.startswith("-"):
-        return {flag: "" for flag in _flags(command, name)}
     if rest and rest[-1].startswith("-"):
         values = _values(command, name, rest[-1])
         if values is not None:
@@ -198,7 +198,12 @@ def _asked(name: str, what: str) -> dict[str, Any]:
         "eval": (EvalOptions, Output, Machine, system.config_type),
         "predict": (system.inputs_type, PredictOptions, Output, Machine),
     }
-    return {flag: choices for part in parts[what] if part is not None for flag, choices in flags(part)}
+    return {
+        flag: choices
+        for part in parts[what]
+        if part is not None
+        for flag, choices in flags(part, defaults=part is system.config_type)
+    }
 
 
 def _cache() -> Path:
@@ -216,12 +221,16 @@ def _mark(names: Sequence[str]) -> str:
     return digest([__version__, sys.version, sorted([str(p), p.stat().st_mtime_ns] for p in files)])
 
 
-def flags(kind: type, prefix: str = "") -> Iterator[tuple[str, list[str] | None]]:
-    """The flags of a dataclass as the commands have them, with the values each may take: [] for any, None for none."""
+def flags(kind: type, prefix: str = "", defaults: bool = False) -> Iterator[tuple[str, list[str] | None]]:
+    """The flags of a dataclass as the commands have them, with the values each may take: [] for any, None for none.
+
+    What must be given comes without a flag, unless there are ``defaults`` for all of it, as a preset has.
+    """
     hints = typing.get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         hint, marks = _taken_apart(hints[field.name])
-        if any(isinstance(mark, type(tyro.conf.Positional)) or mark is tyro.conf.Positional for mark in marks):
+        must_be_given = field.default is MISSING and field.default_factory is MISSING
+        if tyro.conf.Positional in marks or (must_be_given and not defaults):
             continue
         settings = [mark for mark in marks if hasattr(mark, "aliases")]
         unnamed = any(getattr(mark, "name", None) == "" for mark in settings)
@@ -229,7 +238,7 @@ def flags(kind: type, prefix: str = "") -> Iterator[tuple[str, list[str] | None]
         for alias in (alias for mark in settings for alias in mark.aliases or ()):
             yield alias, []
         if is_dataclass(hint):
-            yield from flags(typing.cast(type, hint), name if unnamed else f"{name}.")
+            yield from flags(typing.cast(type, hint), name if unnamed else f"{name}.", defaults)
         elif hint is bool:
             yield f"--{name}", None
             yield f"--{prefix}no-{field.name.replace('_', '-')}", None

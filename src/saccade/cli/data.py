@@ -29,7 +29,7 @@ saccade data check --help lists the options.
 @dataclass(frozen=True)
 class CheckOptions:
     source: Annotated[str, tyro.conf.Positional]
-    """LAYOUT:PATH, as for --data; a plain PATH has the layout `folder`."""
+    """LAYOUT:PATH, as `--data` takes it; a plain PATH has the layout `folder`."""
     system: str = ""
     """Only as this system reads it; if none is given, as every system does that knows the layout."""
     workers: int = 0
