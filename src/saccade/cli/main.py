@@ -38,10 +38,12 @@ Every command explains itself: saccade COMMAND --help, or saccade COMMAND NAME -
 
 GREETING = """Saccade turns a published vision system into a command. Four things to do first:
 
-  saccade list             see which systems there are
-  saccade show snl         read what one is and how to use it
-  saccade run snl          train it with its baselines and write a report (minutes)
-  saccade predict snl a.png    use it on a picture
+  saccade list               see which systems there are
+  saccade show snl           read what one is and how to use it
+  saccade run snl            train it with its baselines and write a report (minutes)
+  saccade predict snl a.png  use it on a picture
+
+All commands: saccade --help. If something does not work: saccade doctor.
 """
 
 
