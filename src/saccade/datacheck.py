@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from saccade import catalogue
 from saccade.data.layouts import EMBEDDED, Layout, parse, there
-from saccade.errors import SaccadeError, Several, did_you_mean
+from saccade.errors import SaccadeError, Several, did_you_mean, reason
 from saccade.progress import Progress
 from saccade.system import SPLITS
 
@@ -153,7 +153,7 @@ def _opened(layout: Layout, path: Path, split: str) -> tuple[Any, tuple[str, ...
     except SaccadeError as error:
         return None, (str(error),)
     except Exception as error:  # the reader's own fault, but the user's data set: name it and go on
-        return None, (f"{path} cannot be read ({split}): {_reason(error)}",)
+        return None, (f"{path} cannot be read ({split}): {_told(error)}",)
 
 
 def _same_files(a: Any, b: Any) -> bool:
@@ -217,7 +217,7 @@ class _Looked:
         except SaccadeError as error:
             return _Look(problems=error.each if isinstance(error, Several) else (str(error),))
         except Exception as error:
-            return _Look(problems=(f"{self.where(index)} cannot be read: {_reason(error)}",))
+            return _Look(problems=(f"{self.where(index)} cannot be read: {_told(error)}",))
         tensors: list[tuple[str, str, tuple[int, ...]]] = []
         numbers: list[tuple[str, int]] = []
         bad = _take(sample, "", tensors, numbers)
@@ -294,6 +294,5 @@ def _room(name: str) -> str:
     return module[1] if module[0] == "saccade" and len(module) > 2 else module[0]
 
 
-def _reason(error: BaseException) -> str:
-    first = next(iter(str(error).splitlines()), "")
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {reason(error)}" if str(error).strip() else type(error).__name__

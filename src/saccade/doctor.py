@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from saccade import __version__, catalogue
-from saccade.errors import SaccadeError
+from saccade.errors import SaccadeError, reason
 from saccade.files import read_json, read_metadata
 from saccade.progress import Progress
 from saccade.run import ROOT, Run
@@ -263,7 +263,7 @@ def _systems() -> Iterator[Finding]:
         except Exception as error:  # whatever a system's code does when imported
             bad.append(name)
             guest = not catalogue.modules()[name].startswith("saccade.")
-            said = f"cannot be opened: {next(iter(str(error).splitlines()), type(error).__name__)}"
+            said = f"cannot be opened: {reason(error)}"
             yield Finding(f"system {name}", "note" if guest else "unsound", said)
     yield Finding("systems", "sound", f"{len(names) - len(bad)} open")
 

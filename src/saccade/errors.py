@@ -44,6 +44,11 @@ class Interrupted(SaccadeError):
         self.exit_code = 128 + signal_number
 
 
+def reason(error: BaseException) -> str:
+    """What another library's error says, in one line; its kind if it says nothing."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`` (did you mean 'snl'?)`` when something known is near, otherwise what there is to choose from."""
     known = sorted(known)

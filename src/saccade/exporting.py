@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from saccade.engine.weights import KEY, Identity
-from saccade.errors import SaccadeError
+from saccade.errors import SaccadeError, reason
 from saccade.files import replacing
 from saccade.system import System
 
@@ -206,11 +206,11 @@ def _named(model: nn.Module, example: tuple[Tensor, ...], error: Exception) -> C
     if missing:
         place = _where_used(model, example, missing)
         return CannotExport(f"this model cannot be exported to ONNX: it has no operator for {missing}{place}")
-    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    why = reason(error)
     place = _where_it_fails(model, example)
-    if "data-dependent" in reason:
-        reason = "what it computes decides which way its code goes, which a file cannot hold"
-    return CannotExport(f"this model cannot be exported{place}: {reason}")
+    if "data-dependent" in why:
+        why = "what it computes decides which way its code goes, which a file cannot hold"
+    return CannotExport(f"this model cannot be exported{place}: {why}")
 
 
 def _missing_operator(error: BaseException | None) -> str:

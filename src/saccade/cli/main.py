@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except SaccadeError as error:
-        print(f"saccade: {error}", file=sys.stderr)
+        print(f"saccade: {' '.join(str(error).split())}", file=sys.stderr)  # one line, whatever a file is called
         return error.exit_code
     except SystemExit as leave:  # from the option parser, after it has said what was wrong
         return leave.code if isinstance(leave.code, int) else 2

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from saccade.data.loader import worker_died
-from saccade.errors import SaccadeError
+from saccade.errors import SaccadeError, reason
 from saccade.files import load_archive, load_tensors, read_json, replacing, save_tensors, write_json
 
 KEPT = 2
@@ -49,7 +49,7 @@ def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], 
         partial.rename(folder)
     except (OSError, RuntimeError) as error:  # torch.save reports a full disk as a RuntimeError
         died = worker_died(error) if isinstance(error, RuntimeError) else None
-        raise died or SaccadeError(f"cannot write the checkpoint {folder}: {str(error).splitlines()[0]}") from error
+        raise died or SaccadeError(f"cannot write the checkpoint {folder}: {reason(error)}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     publish(folder / "weights.safetensors", run / "last.safetensors")
