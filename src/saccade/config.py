@@ -110,8 +110,8 @@ def _read_plain(kind: Any, value: Any, at: str) -> Any:
         if math.isnan(number):
             raise _wrong(at, "a number", value)
         return number
-    if kind is int and isinstance(value, bool):
-        raise _wrong(at, "a whole number", value)
+    if kind is int and (isinstance(value, bool) or (isinstance(value, int) and not fits(value))):
+        raise _wrong(at, "a whole number" if isinstance(value, bool) else "a whole number of 64 bits", value)
     if kind is Path and isinstance(value, str):
         return Path(value)
     if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):  # a named tuple
@@ -124,6 +124,11 @@ def _read_plain(kind: Any, value: Any, at: str) -> Any:
         except ValueError:
             raise _wrong(at, " or ".join(repr(e.value) for e in kind), value) from None
     return _expect(kind, value, at, _name(kind))
+
+
+def fits(number: int) -> bool:
+    """Whether a whole number has at most 64 bits: nothing that is counted has more."""
+    return -(2**63) <= number < 2**63
 
 
 def _expect(kind: Any, value: Any, at: str, what: str) -> Any:

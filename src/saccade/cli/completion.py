@@ -168,7 +168,7 @@ def _kept(name: str, what: str) -> dict[str, Any]:
     """From the cache, or from the system itself (which imports PyTorch), kept for the next time."""
     path = _cache() / f"{name or 'all'}-{what}.json"
     mark = _mark([name] if name else catalogue.names())
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         kept = json.loads(path.read_text(encoding="utf-8"))
         if kept["mark"] == mark:
             return dict(kept["found"])

@@ -53,7 +53,7 @@ class Identity:
             raise SaccadeError(f"{path} was not written by Saccade: its metadata names no system and config")
         try:
             described = json.loads(metadata[KEY])
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SaccadeError(f"{path} is damaged: its metadata is not JSON ({error})") from None
         found = from_json(_Described, described, f"the metadata of {path}")
         if found.format != FORMAT:
