@@ -495,6 +495,97 @@ def test_a_pickle_of_anything_is_no_data_set_and_refused(value):
         assert printed_json("data", "check", "cifar100:cifar100", "--quiet") == 2
 
 
+# One odd thing at a time ----------------------------------------------------------------------------------------------
+
+LINES = [
+    "{}", "show {}", "list --task {}", "claims {}", "claims fake-ruler --only {}",
+    "claims fake-ruler --known --runs {}",
+    "claims fake-ruler --quiet --runs {}", "bench {}", "compare {} runs/fake-byhand/one", "completion {}", "data {}",
+    "data check {}", "data check cifar10:{}", "data check x --system {}", "doctor --quiet --runs {}",
+    "eval fake-byhand --weights {}", "eval fake-byhand --runs {}", "eval fake-ruler --data {}",
+    "eval fake-byhand --seed {}", "export fake-byhand --quiet --weights {}", "predict fake-ruler {} {}",
+    "predict fake-ruler authors.pt authors.pt -o {}", "run fake-byhand --quiet --variants {}",
+    "run fake-ruler --quiet --jobs 1 --runs {}", "train {}", "train --resume {}", "train --from-run {}",
+    "train fake-byhand --preset {}", "train fake-byhand --variant {}",
+    "train fake-byhand --quiet --no-report --init {}", "train fake-byhand --quiet --no-report --train.steps {}",
+    "train fake-byhand --quiet --no-report --train.steps 1 --train.optimiser.lr {}",
+    "train fake-byhand --quiet --no-report --train.steps 1 --train.optimiser.schedule.warmup {}",
+    "train fake-byhand --quiet --no-report --train.steps 1 --runs {}",
+]  # fmt: skip
+
+
+def odd_line(line, word):
+    with place(finished()), trusted_torch():
+        answered(*(part.replace("{}", word) for part in line.split()), codes=(0, 1, 2))
+
+
+@fuzz(st.sampled_from(LINES), nasty, examples=60)
+def test_a_command_with_an_odd_word_is_answered(line, word):
+    odd_line(line, word)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", LINES)
+def test_a_command_with_every_odd_word_is_answered(line):
+    for word in NASTY:
+        odd_line(line, word)
+
+
+ONE, TWO = "runs/fake-byhand/one", "runs/fake-byhand/two"
+VALUES = [None, True, -1, 0, 3, 1.5, math.nan, math.inf, -math.inf, 1e300, 10**30, "", "\0", "\ud800", "x" * 300, "[/]",
+          "../x", [], {}, [1], {"a": 1}]  # fmt: skip
+READERS = {
+    f"{TWO}/config.json": [f"train --from-run {TWO} --quiet --no-report", f"compare {ONE} {TWO}", "doctor --quiet"],
+    f"{TWO}/environment.json": [f"compare {ONE} {TWO}", f"train --resume {TWO} --quiet", "doctor --quiet"],
+    f"{TWO}/result.json": [f"compare {ONE} {TWO}", f"compare {ONE} {TWO} --json", f"train --resume {TWO} --quiet"],
+    f"{TWO}/metrics.jsonl": [f"compare {ONE} {TWO}", f"compare {ONE} {TWO} --json", f"train --resume {TWO} --quiet"],
+    "runs/fake-ruler/claims.json": ["claims fake-ruler --known", "claims fake-ruler --known --json"],
+    f"{TWO}/last.safetensors": [f"eval fake-byhand --weights {TWO}/last.safetensors --quiet"],
+}
+
+
+def opened(path):
+    """The JSON in a file, and how to write it back."""
+    if path.suffix == ".safetensors":  # the metadata is JSON in JSON
+        header, body = header_of(path.read_bytes())
+        tree = header | {"__metadata__": json.loads(header["__metadata__"]["saccade"])}
+
+        def written(changed):
+            inner = changed.get("__metadata__")
+            return with_header(changed | {"__metadata__": {"saccade": json.dumps(inner)}}, body)
+
+        return tree, written
+    if path.suffix == ".jsonl":
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        return records[-2:], lambda changed: b"".join(as_json(record) + b"\n" for record in changed)
+    return json.loads(path.read_text()), as_json
+
+
+def odd_field(file, number, how, value):
+    tree, written = opened(finished() / file)
+    content = written(edited(tree, (how, number, value)))
+    for command in READERS[file]:
+        with place(finished()), trusted_torch():
+            Path(file).unlink()
+            Path(file).write_bytes(content)
+            answered(*command.split(), codes=(0, 1, 2))
+
+
+@fuzz(st.sampled_from(sorted(READERS)), st.integers(0, 500), st.sampled_from(["replace", "remove"]),
+      st.sampled_from(VALUES), examples=25)  # fmt: skip
+def test_a_file_with_an_odd_field_is_read_or_refused(file, number, how, value):
+    odd_field(file, number, how, value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", READERS)
+def test_a_file_with_every_field_odd_in_some_way_is_read_or_refused(file):
+    for number in range(len(list(_places(opened(finished() / file)[0])))):
+        odd_field(file, number, "remove", None)
+        for value in VALUES[number % 3 :: 3]:
+            odd_field(file, number, "replace", value)
+
+
 # Words ---------------------------------------------------------------------------------------------------------------
 
 

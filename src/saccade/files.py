@@ -45,7 +45,7 @@ def make_folder(path: Path) -> None:
 def write_text(path: Path, content: str) -> None:
     """Text, whole or not at all."""
     with replacing(path) as partial:
-        partial.write_text(content, encoding="utf-8")
+        partial.write_text(content, encoding="utf-8", errors="backslashreplace")  # a file may be called anything
 
 
 def write_json(path: Path, value: Any) -> None:
