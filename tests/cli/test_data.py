@@ -128,7 +128,7 @@ def test_a_reader_that_fails_in_its_own_way_is_one_sentence_a_sample(here, monke
         (["check", "x", "--system", "sln"], "no system 'sln'"),
         (["check", "cifar10:x", "--system", "fake-game"], "fake-game has no layout 'cifar10'"),
         (["check", "cifar10:x", "--workers", "-1"], "workers is a number"),
-        (["check", "cifar10:\0"], "does not exist"),
+        (["check", "cifar10:\0"], "has a zero byte in it"),
         (["check", "cifar10:~nobody-of-this-name/x"], "does not exist"),
     ],
 )
