@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from saccade import catalogue
-from saccade.data.layouts import EMBEDDED, Layout, parse, there
+from saccade.data.layouts import EMBEDDED, Layout, find, parse, there
 from saccade.errors import SaccadeError, Several, did_you_mean, reason
 from saccade.progress import Progress
 from saccade.system import SPLITS
@@ -90,7 +90,11 @@ def check(source: str, system: str = "", workers: int = 0, progress: Progress | 
     groups = known[name]
     if not there(path):
         raise SaccadeError(f"{path} does not exist; expected {' or '.join(layout.about for layout, _ in groups)}")
-    readers = [_read(layout, systems, path, workers, shown) for layout, systems in groups]
+    readers = []
+    for layout, systems in groups:
+        found = find(source, {name: layout})  # as training finds it
+        assert found is not None
+        readers.append(_read(layout, systems, found[1], workers, shown))
     opened = tuple(reader for reader in readers if reader.opens)
     others = tuple(reader for reader in readers if not reader.opens) if opened else ()
     return DataCheck(name, path, opened or tuple(readers), others)
