@@ -1,0 +1,36 @@
+"""Peak memory is that of the work alone."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from saccade.engine.memory import child_peak
+from saccade.errors import SaccadeError
+
+
+@pytest.fixture(autouse=True)
+def found_by_children(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+
+
+def holds(megabytes, kept):
+    """Work that holds so many megabytes at once, beside some that were there before."""
+    there = torch.ones(kept * 2**18 + 1)
+    return lambda: torch.ones(megabytes * 2**18).sum() + there[0]
+
+
+def fails():
+    raise ValueError("no such thing")
+
+
+@pytest.mark.parametrize(("megabytes", "kept"), [(64, 0), (8, 64)])
+def test_it_is_what_the_work_adds(megabytes, kept):
+    found = child_peak("test_memory:holds", megabytes, kept) / 2**20
+    assert abs(found - megabytes) < 2
+
+
+def test_work_that_fails_is_one_sentence():
+    said = r"^the memory of test_memory:fails\(\) could not be measured: .*no such thing$"
+    with pytest.raises(SaccadeError, match=said):
+        child_peak("test_memory:fails")
