@@ -44,7 +44,8 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], cap
     """A table on standard output."""
     from rich.table import Table
 
-    made = Table(title=title, title_justify="left", caption=caption, caption_justify="left", header_style="bold")
+    made = Table(title=escape(title), title_justify="left", header_style="bold")
+    made.caption, made.caption_justify = escape(caption), "left"
     for number, column in enumerate(columns):
         made.add_column(escape(column), overflow="fold", no_wrap=number == 0)
     for row in rows:
