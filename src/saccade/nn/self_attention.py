@@ -89,7 +89,7 @@ class SelfAttention2d(nn.Module):
         biases = [layer.bias.unflatten(0, (self.groups, 1, -1)) for layer in layers if layer.bias is not None]
         grouped = tokens.unflatten(1, (self.groups, -1)).movedim(1, 0)
         made = torch.baddbmm(torch.cat(biases, -1), grouped, torch.cat(weights, 1).mT)
-        return made.unflatten(1, (len(x), -1)).split([w.shape[1] for w in weights], -1)
+        return made.unflatten(1, (x.shape[0], -1)).split([w.shape[1] for w in weights], -1)
 
 
 class CompressedSelfAttention2d(SelfAttention2d):
