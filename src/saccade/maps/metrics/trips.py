@@ -95,7 +95,7 @@ def similar(actual: Floats, predicted: Floats) -> float:
 
 def sampled(g: RoadGraph, h: RoadGraph, settings: Trips, seed: int) -> tuple[Floats, Floats]:
     """Lengths of random trips in ``g``, and of the same trips in ``h`` (infinite where there is none)."""
-    start, end = _places(g, settings.pairs, derive("trips", seed))
+    start, end = places(g, settings.pairs, derive("trips", seed))
     actual = Network(g).travel(start, end)
     made = np.full(settings.pairs, np.inf)
     ends = [closest(along(g, *place), h, settings.snap) for place in (start, end)]
@@ -107,7 +107,7 @@ def sampled(g: RoadGraph, h: RoadGraph, settings: Trips, seed: int) -> tuple[Flo
     return actual[kept], made[kept]
 
 
-def _places(graph: RoadGraph, count: int, seed: int) -> tuple[Places, Places]:
+def places(graph: RoadGraph, count: int, seed: int) -> tuple[Places, Places]:
     """Pairs of places, every bit of road as likely as any; the second is one that the first can be connected with."""
     random = np.random.default_rng(seed)
     _, label = connected_components(graph.matrix, directed=False)
