@@ -127,6 +127,8 @@ def _pieces(graph: RoadGraph, settings: OptP) -> RoadGraph:
 def _sums(match: Match, settings: OptP) -> tuple[float, float]:
     """Scores added up, and what they are out of."""
     counted = len(match.scores) - (match.skipped if settings.unsampled == "skip" else 0)
+    if match.scores and not counted:  # the other map was empty from the beginning
+        return 0.0, 1.0
     weights = [1.0] * counted if settings.weights == "paths" else match.lengths[:counted]
     return sum(w * s for w, s in zip(weights, match.scores[:counted], strict=True)), sum(weights)
 

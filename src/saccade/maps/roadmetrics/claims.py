@@ -119,7 +119,8 @@ def duality(_: Evidence) -> float:
 
 
 def far_roads_lower_precision(_: Evidence) -> float:
-    """With more and more false roads far away every precision falls; the recalls of OPT-P and OPT-J stay. The largest change of those recalls; infinite if a precision does not fall."""
+    """With more and more false roads far away every precision falls; the recalls of OPT-P and OPT-J stay. The largest
+    change of those recalls; infinite if a precision does not fall."""
     truth, prediction = _pair()
     before, worst = _new_scores(truth, prediction), 0.0
     base = before
