@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from saccade.maps.graph import Ints, RoadGraph, road_graph
 from saccade.maps.roads import roads, simplified
@@ -21,14 +23,15 @@ def drawn(graph: RoadGraph, height: int, width: int, thickness: int = 1) -> Mask
     pen = ImageDraw.Draw(picture)
     for (x, y), (u, v) in graph.points[graph.edges].tolist():
         pen.line([(x, y), (u, v)], fill=1, width=thickness)
-    return np.array(picture, bool)
+    return np.asarray(picture.convert("L")) > 0
 
 
 def skeleton(mask: Mask) -> Mask:
     """Lines of one pixel in the middle of what is set."""
     from skimage.morphology import skeletonize
 
-    thin: Mask = skeletonize(mask)  # type: ignore[no-untyped-call]
+    # Truth may be any byte but 0 (Pillow writes 255), and scikit-image looks the byte up in a table: make it 1.
+    thin: Mask = skeletonize(np.where(mask, np.True_, np.False_))  # type: ignore[no-untyped-call]
     return thin.astype(np.bool_)
 
 
@@ -36,13 +39,14 @@ def graph_of_mask(mask: Any, tolerance: float = 1.5, spur: float = 10.0) -> Road
     """The roads of a mask (H, W): thinned, traced, simplified.
 
     Pixels of the skeleton are nodes, joined to their neighbours; diagonal steps that two straight ones already make are
-    left out, and pixels of one crossing become one node. Dead ends shorter than ``spur`` are traces of the mask's
-    outline and go. ``tolerance`` is how far, in pixels, the simplified road may be from the traced one.
+    left out. Crossings less than ``spur`` apart are one: thinning takes a crossing of four wide roads for two of three.
+    Dead ends shorter than that are traces of the mask's outline and go. ``tolerance`` is how far, in pixels, the
+    simplified road may be from the traced one.
     """
-    thin = skeleton(np.asarray(mask).astype(bool))
+    thin = skeleton(np.asarray(mask))
     pixels = np.argwhere(thin)[:, ::-1].astype(np.float64)  # x, y
-    graph = _joined_crossings(road_graph(pixels, _neighbours(thin)))
-    graph = _without_spurs(graph, spur)
+    graph = road_graph(pixels, _neighbours(thin))
+    graph = _without_spurs(_joined_crossings(_joined_crossings(graph, 1.5), spur), spur)
     return simplified(graph, tolerance)
 
 
@@ -64,14 +68,15 @@ def _neighbours(thin: Mask) -> Ints:
     return np.concatenate(found)
 
 
-def _joined_crossings(graph: RoadGraph) -> RoadGraph:
-    """Neighbouring pixels with three or more neighbours are one crossing, at their middle."""
-    from scipy import sparse
-
-    crossing = graph.degrees >= 3
-    inner = graph.edges[crossing[graph.edges].all(1)]
+def _joined_crossings(graph: RoadGraph, nearest: float) -> RoadGraph:
+    """Crossings with a road between them that is shorter than ``nearest`` become one, in the middle."""
+    between = np.zeros(len(graph), bool)
+    for nodes, edges in roads(graph):
+        if min(graph.degrees[nodes[0]], graph.degrees[nodes[-1]]) >= 3 and graph.lengths[edges].sum() < nearest:
+            between[edges] = True
+    inner = graph.edges[between]
     links = sparse.coo_matrix((np.ones(len(inner)), inner.T), shape=(len(graph.points),) * 2)
-    count, label = sparse.csgraph.connected_components(links, directed=False)
+    count, label = connected_components(links, directed=False)
     size = np.bincount(label, minlength=count)
     places = np.stack([np.bincount(label, graph.points[:, k], minlength=count) / size for k in (0, 1)], 1)
     return road_graph(places, label[graph.edges])
