@@ -46,6 +46,13 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.files)
 
+    def of(self, method: str) -> Pairs:
+        """What one method predicted."""
+        kept = tuple(row for row in self.files if row[1] == method)
+        if not kept:
+            raise SaccadeError(f"no method {method!r}{did_you_mean(method, {row[1] for row in self.files})}")
+        return Pairs(kept)
+
     def __getitem__(self, index: int) -> Pair:
         name, method, truth, prediction = self.files[index]
         return Pair(name, read_map(truth), read_map(prediction) if prediction else None, method)

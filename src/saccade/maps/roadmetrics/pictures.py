@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 from saccade.files import replacing
 from saccade.maps import overlay
 from saccade.maps.data import read_mask
-from saccade.maps.graph import RoadGraph
-from saccade.maps.metrics import NAMES, NEW, Settings, compare
+from saccade.maps.graph import Floats, RoadGraph
+from saccade.maps.metrics import NAMES, NEW, Scores, Settings, aggregate, compare, correlation_matrix, rank_methods
 from saccade.maps.raster import graph_of_mask
 from saccade.maps.roadmetrics.study import Errors
 from saccade.maps.synth import MISTAKES, Mistake
@@ -76,6 +77,38 @@ def examples_picture(graph: RoadGraph, errors: Errors, settings: Settings, seed:
             handles.setdefault(label, handle)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncol=4, frameon=False)
     return _save(figure, folder / "mistakes.png")
+
+
+def ranking_picture(results: Mapping[str, Sequence[Scores]], folder: Path) -> Path:
+    """Methods and scores as a table with ranks, and the correlations of scores over all maps and methods."""
+    from matplotlib.figure import Figure
+
+    totals = {method: aggregate(scores).headline for method, scores in results.items()}
+    ranks = rank_methods(results)
+    table: dict[str, list[float]] = {
+        name: [s.headline[name] for scores in results.values() for s in scores] for name in NAMES
+    }
+    figure = Figure(figsize=(14, 1.6 + max(4.2, 0.5 * len(totals))), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1.3, 1))
+    values = np.array([[totals[method][name] for name in NAMES] for method in totals])
+    place = np.array([[ranks[name].index(method) for name in NAMES] for method in totals])
+    left.imshow(-place, cmap="Blues", aspect="auto", vmin=-1.5 * len(totals), vmax=0.7 * len(totals))
+    texts = [[f"{v:.3f} ({r + 1})" for v, r in zip(*rows, strict=True)] for rows in zip(values, place, strict=True)]
+    _annotate(left, values, list(totals), texts)
+    left.set_title("score (rank)", fontsize=11)
+    matrix = correlation_matrix(table)
+    right.imshow(matrix, cmap="RdBu_r", vmin=-1.4, vmax=1.4)
+    _annotate(right, matrix, list(NAMES.values()), [[f"{v:.2f}" for v in row] for row in matrix])
+    right.set_title("rank correlation over maps and methods", fontsize=11)
+    return _save(figure, folder / "ranking.png")
+
+
+def _annotate(axes: Any, values: Floats, rows: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
+    axes.set_xticks(range(values.shape[1]), list(NAMES.values()), fontsize=8)
+    axes.set_yticks(range(values.shape[0]), rows, fontsize=8)
+    for i, row in enumerate(texts):
+        for j, text in enumerate(row):
+            axes.text(j, i, text, ha="center", va="center", fontsize=7.5)
 
 
 def conversion_picture(mask_path: Path, path: Path) -> Path:

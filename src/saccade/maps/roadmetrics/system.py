@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -20,10 +20,15 @@ from saccade.files import replacing, write_json
 from saccade.inputs import Artifact, Graph, Image
 from saccade.maps import overlay as drawing
 from saccade.maps.data import LAYOUTS, Pair, Unit, in_pixels, matched, read_map
-from saccade.maps.metrics import NAMES, Scores, Settings, Subgraphs, Trips, aggregate, compare
+from saccade.maps.metrics import NAMES, PARITY, Scores, Settings, Subgraphs, Trips, aggregate, compare
 from saccade.maps.roadmetrics import ABOUT
 from saccade.maps.roadmetrics.claims import CLAIMS
-from saccade.maps.roadmetrics.pictures import conversion_picture, examples_picture, sensitivity_picture
+from saccade.maps.roadmetrics.pictures import (
+    conversion_picture,
+    examples_picture,
+    ranking_picture,
+    sensitivity_picture,
+)  # fmt: skip
 from saccade.maps.roadmetrics.study import Errors, consistency_study, sensitivity
 from saccade.maps.synth import FEW_AND_MANY, MISTAKES, city, crops
 from saccade.seeding import derive
@@ -43,6 +48,8 @@ class Maps:
     """The true map, or a folder of them: .graph, .geojson, .graphml or a mask (.png)."""
     prediction: Annotated[str, tyro.conf.arg(aliases=["--prediction"])] = ""
     """The predicted map, or a folder of them with the same names."""
+    method: str = ""
+    """roadtracer: judge what this method predicted (if none is given, all of them)."""
     unit: Unit = "pixels"
     """What the files are in. Degrees are longitude and latitude."""
     metres_a_pixel: float = 0.6
@@ -73,9 +80,16 @@ class Config:
 
     data: Maps = Maps()
     measures: Settings = Settings()
+    choices: Literal["own", "parity"] = "own"
+    """Where the paper leaves something open or its public code differs: what `measures` says, or as the public code."""
     errors: Errors = Errors()
     seed: int = 0
     """Decides everything random."""
+
+    @property
+    def settings(self) -> Settings:
+        """Of the measures."""
+        return parity(self.measures) if self.choices == "parity" else self.measures
 
 
 Ctx = Context[Config, NoFacts]
@@ -187,7 +201,8 @@ class RoadMetrics(System[Config, NoFacts]):
             return Prepared(pairs, settings, ctx.config.seed)
         found = find(settings.source, self.layouts)
         if found is not None:
-            return Prepared(found[0].read(found[1], split), settings, ctx.config.seed)
+            pairs = found[0].read(found[1], split)
+            return Prepared(pairs.of(settings.method) if settings.method else pairs, settings, ctx.config.seed)
         return Prepared(
             [_generated(ctx.config, number) for number in range(settings.cities)], settings, ctx.config.seed
         )
@@ -195,11 +210,11 @@ class RoadMetrics(System[Config, NoFacts]):
     def evaluate(self, ctx: Ctx, model: nn.Module | None, data: Data) -> Mapping[str, float]:
         config, maps = ctx.config, cast(Prepared, data)
         if config.errors.kind == "given":
-            return aggregate(_as_given(ctx, maps)).values
+            return aggregate([score for scores in _as_given(ctx, maps).values() for score in scores]).values
         graphs = [pair.truth for pair in maps.study_maps()]
         if config.errors.kind == "mixed":
-            return consistency_study(graphs, config.errors, config.measures, config.seed, ctx.progress)
-        return sensitivity(graphs, config.errors, config.measures, config.seed, ctx.progress)
+            return consistency_study(graphs, config.errors, config.settings, config.seed, ctx.progress)
+        return sensitivity(graphs, config.errors, config.settings, config.seed, ctx.progress)
 
     def predict(self, ctx: Ctx, model: nn.Module | None, inputs: Any) -> Sequence[Artifact]:
         pair = Pair(inputs.truth.stem, read_map(inputs.truth), read_map(inputs.prediction))
@@ -232,22 +247,38 @@ class RoadMetrics(System[Config, NoFacts]):
         """What the mistakes look like, and how every score answers to them."""
         maps = cast(Prepared, data)
         if ctx.config.errors.kind == "given" and maps[0].prediction is not None:
-            pair = maps[0]
-            scores = compare(pair.truth, pair.prediction, ctx.config.measures, ctx.config.seed)
-            found = drawing.overlay(scores)
-            png, _ = drawing.save_pictures(found, ctx.folder / "overlay", f"{pair.name} {pair.method}".strip())
-            return [
-                Artifact("image", png, f"{pair.name}: roads found, missed and invented, and junctions that differ.")
-            ]
+            return self._pictures_of_given(ctx, maps)
         graph = maps.study_maps()[0].truth
-        examples = examples_picture(graph, ctx.config.errors, ctx.config.measures, ctx.config.seed, ctx.folder)
-        curves = sensitivity_picture(graph, ctx.config.errors, ctx.config.measures, ctx.config.seed, ctx.folder)
+        examples = examples_picture(graph, ctx.config.errors, ctx.config.settings, ctx.config.seed, ctx.folder)
+        curves = sensitivity_picture(graph, ctx.config.errors, ctx.config.settings, ctx.config.seed, ctx.folder)
         return [
             Artifact("image", curves, "Every score against the number of mistakes of one kind (far false roads: their "
                      "share). A flat line does not see them; lines of the three new scores are thick."),
             Artifact("image", examples, "Mistakes of each kind as OPT-P and OPT-J see them: missed roads orange, "
                      "invented ones blue, circles where a junction or dead end differs."),
         ]  # fmt: skip
+
+    def _pictures_of_given(self, ctx: Ctx, maps: Prepared) -> Sequence[Artifact]:
+        results = _as_given(ctx, maps)
+        found = drawing.overlay(next(iter(results.values()))[0])
+        pair = maps[0]
+        png, _ = drawing.save_pictures(found, ctx.folder / "overlay", f"{pair.name} {pair.method}".strip())
+        made = [Artifact("image", png, f"{pair.name}: roads found, missed and invented, and junctions that differ.")]
+        if len(results) > 1:
+            ranking = ranking_picture(results, ctx.folder)
+            made.append(Artifact("image", ranking, "Methods by every score with their ranks, and how scores correlate "
+                                 "over maps and methods."))  # fmt: skip
+        return made
+
+
+def parity(settings: Settings) -> Settings:
+    """The public code's choices, with the number of draws kept."""
+    return replace(
+        PARITY,
+        subgraphs=replace(PARITY.subgraphs, starts=settings.subgraphs.starts),
+        trips=replace(PARITY.trips, pairs=settings.trips.pairs),
+        repeats=settings.repeats,
+    )
 
 
 def _generated(config: Config, number: int) -> Pair:
@@ -259,19 +290,27 @@ def _generated(config: Config, number: int) -> Pair:
     return Pair(f"city {number}", *config.errors.mixed(graph, {m: FEW_AND_MANY[m][0] for m in MISTAKES}, seed))
 
 
-def _as_given(ctx: Ctx, maps: Prepared) -> list[Scores]:
-    found = []
+def _as_given(ctx: Ctx, maps: Prepared) -> dict[str, list[Scores]]:
+    """Scores by method, map by map."""
+    found: dict[str, list[Scores]] = {}
     for index in ctx.progress.track(range(len(maps)), "maps"):
         if ctx.cancelled():
             raise Cancelled("cancelled")
         pair = maps[index]
         if pair.prediction is None:
             raise SaccadeError(f"the map {pair.name!r} has no prediction to judge; --errors.kind puts mistakes into it")
-        found.append(compare(pair.truth, pair.prediction, ctx.config.measures, ctx.config.seed))
+        scores = compare(pair.truth, pair.prediction, ctx.config.settings, ctx.config.seed)
+        found.setdefault(pair.method, []).append(scores)
         if len(maps) > 1:
-            line = ", ".join(f"{NAMES[m]} {v:.3f}" for m, v in found[-1].headline.items())
-            ctx.progress.say(f"{pair.name} {pair.method}: {line}")
+            ctx.progress.say(f"{pair.name} {pair.method}: {_told(scores)}")
+    if len(found) > 1:
+        for method, scores_of in found.items():
+            ctx.progress.say(f"{method}, {len(scores_of)} maps: {_told(aggregate(scores_of))}")
     return found
+
+
+def _told(scores: Scores) -> str:
+    return ", ".join(f"{NAMES[name]} {value:.3f}" for name, value in scores.headline.items())
 
 
 def _table(path: Path, rows: Sequence[tuple[str, str]]) -> Path:
