@@ -137,8 +137,7 @@ def road_graph(points: Any, edges: Any) -> RoadGraph:
     Self loops, repeated edges and nodes without an edge go; nodes at the same place become one. A coordinate that is
     not a finite number, or an edge that names a node that is not there, is refused.
     """
-    points = np.asarray(points, np.float64).reshape(-1, 2)
-    edges = np.asarray(edges, np.int64).reshape(-1, 2)
+    points, edges = _pairs(points, np.float64, "nodes are x, y"), _pairs(edges, np.int64, "edges are node numbers i, j")
     if not np.isfinite(points).all():
         worst = int(np.flatnonzero(~np.isfinite(points).all(1))[0])
         raise SaccadeError(f"the node {worst} is at {points[worst].tolist()}: coordinates are finite numbers")
@@ -152,6 +151,21 @@ def road_graph(points: Any, edges: Any) -> RoadGraph:
     number = np.full(len(points), -1, np.int64)
     number[used] = np.arange(len(used))
     return RoadGraph(points[used], number[edges])
+
+
+def _pairs(given: Any, kind: Any, what: str) -> Any:
+    """Rows of two numbers, (N, 2); whole ones where node numbers are asked for."""
+    try:
+        found = np.asarray(given)
+        if not found.size:
+            return np.zeros((0, 2), kind)
+        rows = found.astype(kind)
+        right = found.ndim == 2 and found.shape[1] == 2 and (kind != np.int64 or bool((rows == found).all()))
+    except (TypeError, ValueError):
+        right = False
+    if not right:
+        raise SaccadeError(f"{what}: expected rows of two numbers, got {str(given)[:60]}")
+    return rows
 
 
 def from_networkx(graph: Any, name: str = "the graph") -> RoadGraph:

@@ -7,19 +7,21 @@ alone and lets many points share a neighbour, and so overlooks far false roads a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from saccade.errors import SaccadeError
-from saccade.maps.geometry import closest
+from saccade.maps.geometry import along, closest
 from saccade.maps.graph import Floats, Ints, RoadGraph, as_graph
 from saccade.maps.metrics.agreement import Agreement
 from saccade.maps.roads import simplified
@@ -58,43 +60,54 @@ class Subgraphs:
 
 def opt_g(truth: Any, prediction: Any, settings: Subgraphs = Subgraphs(), seed: int = 0) -> Agreement:
     """Sub-graph precision and recall of a predicted map, over starts in both."""
+    return opt_g_draws(truth, prediction, settings, [seed])[0]
+
+
+def opt_g_draws(truth: Any, prediction: Any, settings: Subgraphs, seeds: Sequence[int]) -> list[Agreement]:
+    """OPT-G for several draws of starts; what several of them start from is looked at once."""
     g, h = (Explorer(as_graph(x, name), settings) for x, name in _named(truth, prediction))
-    half = settings.starts // 2
     # The same draw for either map, whatever its role: exchanging the maps exchanges precision and recall.
-    forward = _counts(g.visits(h, half, derive("opt_g", seed)), settings)
-    backward = _counts(h.visits(g, half, derive("opt_g", seed)), settings)
-    hits = float(forward[0] + backward[0])
-    return Agreement(hits, float(forward[2] + backward[1]), hits, float(forward[1] + backward[2]))
+    draws = [derive("opt_g", seed) for seed in seeds]
+    half = settings.starts // 2
+    forward, backward = (_counts(a.visits(b, half, draws), settings, len(draws)) for a, b in ((g, h), (h, g)))
+    hits = forward[:, 0] + backward[:, 0]
+    predicted, actual = forward[:, 2] + backward[:, 1], forward[:, 1] + backward[:, 2]
+    columns = zip(hits.tolist(), predicted.tolist(), actual.tolist(), strict=True)
+    return [Agreement(right, of_predicted, right, of_actual) for right, of_predicted, of_actual in columns]
 
 
 def subg(truth: Any, prediction: Any, settings: Subgraphs = Subgraphs(), seed: int = 0) -> Agreement:
     """The older sub-graph measure: starts in the truth, neighbours may be shared."""
+    return subg_draws(truth, prediction, settings, [seed])[0]
+
+
+def subg_draws(truth: Any, prediction: Any, settings: Subgraphs, seeds: Sequence[int]) -> list[Agreement]:
+    """SUBG for several draws of starts."""
     g, h = (Explorer(as_graph(x, name), settings) for x, name in _named(truth, prediction))
-    right = found = predicted = actual = 0
-    for times, own, other in g.visits(h, settings.starts, derive("subg", seed)):
-        actual, predicted = actual + times * len(own), predicted + times * len(other)
+    counts = np.zeros((len(seeds), 4))  # right, predicted, found, actual
+    for times, own, other in g.visits(h, settings.starts, [derive("subg", seed) for seed in seeds]):
+        near_prediction = near_truth = 0
         if len(own) and len(other):
             distance = cdist(own, other)
             near_prediction = int((distance.min(1) < settings.snap).sum())
             near_truth = int((distance.min(0) < settings.snap).sum())
-            found += times * near_prediction
-            right += times * (near_truth if settings.shared == "both" else min(near_prediction, len(other)))
+        right = near_truth if settings.shared == "both" else min(near_prediction, len(other))
+        counts += times[:, None] * np.array([right, len(other), near_prediction, len(own)])
     if not len(g.graph) and len(h.graph):
-        predicted = len(h.graph.points)  # nowhere to start from: nothing of the prediction is right
-    return Agreement(float(right), float(predicted), float(found), float(actual))
+        counts[:, 1] = len(h.graph.points)  # nowhere to start from: nothing of the prediction is right
+    return [Agreement(right, predicted, found, actual) for right, predicted, found, actual in counts.tolist()]
 
 
 def _named(truth: Any, prediction: Any) -> tuple[tuple[Any, str], tuple[Any, str]]:
     return (truth, "the truth"), (prediction, "the prediction")
 
 
-def _counts(visits: Iterator[tuple[int, Floats, Floats]], settings: Subgraphs) -> tuple[int, int, int]:
-    """Matched control points, and how many there are in either map."""
-    matched = own_count = other_count = 0
+def _counts(visits: Iterator[tuple[Ints, Floats, Floats]], settings: Subgraphs, draws: int) -> Floats:
+    """By draw: matched control points, and how many there are in either map, (D, 3)."""
+    counts = np.zeros((draws, 3))
     for times, own, other in visits:
-        own_count, other_count = own_count + times * len(own), other_count + times * len(other)
-        matched += times * len(matching(own, other, settings)[0])
-    return matched, own_count, other_count
+        counts += times[:, None] * np.array([len(matching(own, other, settings)[0]), len(own), len(other)])
+    return counts
 
 
 def matching(a: Floats, b: Floats, settings: Subgraphs) -> tuple[Ints, Ints]:
@@ -156,38 +169,58 @@ class Explorer:
         draws = np.random.default_rng(seed).random(count) * cumulative[-1]
         return np.minimum(np.searchsorted(cumulative, draws, side="right"), len(weight) - 1)
 
-    def visits(self, other: Explorer, count: int, seed: int) -> Iterator[tuple[int, Floats, Floats]]:
-        """From each start: how often it was drawn, the control points reached in this map, and those reached in the
-        other from its closest point."""
-        starts, times = np.unique(self.starts(count, seed), return_counts=True)
+    def visits(self, other: Explorer, count: int, seeds: Sequence[int]) -> Iterator[tuple[Ints, Floats, Floats]]:
+        """From each start: how often every draw has it, the control points reached in this map, and those reached in
+        the other from its closest point."""
+        drawn = np.stack([self.starts(count, seed) for seed in seeds])  # (D, count)
+        starts, inverse = np.unique(drawn, return_inverse=True)
+        times = np.zeros((len(starts), len(seeds)), np.int64)
+        np.add.at(times, (inverse.reshape(drawn.shape), np.arange(len(seeds))[:, None]), 1)
         places = self.graph.points[starts]
+        own = self.reached(
+            [_Start((n, n), (0.0, 0.0), x, y) for n, (x, y) in zip(starts.tolist(), places, strict=True)]
+        )
         there = closest(places, other.graph, self.settings.snap)
-        first, second = (other.graph.edges[there.edge, k] for k in (0, 1))
-        partner = dict(zip(there.point.tolist(), range(len(there.point)), strict=True))
-        for number, node in enumerate(starts.tolist()):
-            own = self.reached(_Start((node, node), (0.0, 0.0), *places[number].tolist()))
-            row = partner.get(number)
-            if row is None:
-                yield int(times[number]), own, np.zeros((0, 2))
-                continue
-            u, v, length = int(first[row]), int(second[row]), float(other.graph.lengths[there.edge[row]])
-            share = float(there.share[row])
-            x, y = (other.graph.points[u] + share * (other.graph.points[v] - other.graph.points[u])).tolist()
-            yield int(times[number]), own, other.reached(_Start((u, v), (share * length, (1 - share) * length), x, y))
+        length = other.graph.lengths[there.edge]
+        columns = (
+            other.graph.edges[there.edge].tolist(),
+            np.stack([there.share * length, (1 - there.share) * length], 1).tolist(),
+            along(other.graph, there.edge, there.share).tolist(),
+        )
+        begin = [_Start((u, v), (a, b), x, y) for (u, v), (a, b), (x, y) in zip(*columns, strict=True)]
+        found = dict(zip(there.point.tolist(), other.reached(begin), strict=True))
+        for number, reached in enumerate(own):
+            yield times[number], reached, found.get(number, np.zeros((0, 2)))
 
-    def reached(self, start: _Start) -> Floats:
-        """Control points within the radius of a start, as coordinates."""
-        radius = self.settings.radius
-        # Nothing that is reached by road is farther than that in a straight line: a small graph will do.
-        close = np.array(self._tree.query_ball_point((start.x, start.y), radius + self.settings.step), np.int64)
-        close.sort()
-        local = np.searchsorted(close, start.nodes)
-        small = self.graph.matrix[close][:, close]
-        if self.settings.reach == "straight":
-            inside = ((self.graph.points[close] - (start.x, start.y)) ** 2).sum(1) <= radius**2
-            small = small.multiply(inside[:, None]).multiply(inside[None])
-            _, label = connected_components(small, directed=False)
-            return self.graph.points[close[inside & np.isin(label, label[local])]]
-        distance = dijkstra(small, directed=False, indices=local, limit=radius)
-        far = np.minimum(distance[0] + start.offsets[0], distance[1] + start.offsets[1])
-        return self.graph.points[close[far <= radius]]
+    def reached(self, starts: Sequence[_Start]) -> list[Floats]:
+        """Control points within the radius of each start, as coordinates."""
+        radius, step = self.settings.radius, self.settings.step
+        tiles: dict[tuple[int, int], list[int]] = {}
+        for number, start in enumerate(starts):
+            tiles.setdefault((math.floor(start.x / radius), math.floor(start.y / radius)), []).append(number)
+        found: list[Floats] = [np.zeros((0, 2))] * len(starts)
+        for (column, row), numbers in tiles.items():
+            # Nothing that is reached by road is farther than that in a straight line: a small graph, shared by the
+            # starts of a tile, will do.
+            middle = ((column + 0.5) * radius, (row + 0.5) * radius)
+            close = np.array(self._tree.query_ball_point(middle, radius * (1 + math.sqrt(0.5)) + 2 * step), np.int64)
+            close.sort()
+            small, points = self.graph.matrix[close][:, close], self.graph.points[close]
+            local = np.searchsorted(close, [starts[n].nodes for n in numbers])
+            if self.settings.reach == "straight":
+                for number, nodes in zip(numbers, local, strict=True):
+                    found[number] = _within_circle(small, points, starts[number], nodes, radius)
+                continue
+            distance = dijkstra(small, directed=False, indices=local.ravel(), limit=radius).reshape(len(numbers), 2, -1)
+            far = (distance + np.array([starts[n].offsets for n in numbers])[..., None]).min(1)
+            for number, inside in zip(numbers, far <= radius, strict=True):
+                found[number] = points[inside]
+        return found
+
+
+def _within_circle(matrix: sparse.csr_matrix, points: Floats, start: _Start, nodes: Ints, radius: float) -> Floats:
+    """What roads connect with a start without leaving a circle around it."""
+    inside = np.flatnonzero(((points - (start.x, start.y)) ** 2).sum(1) <= radius**2)
+    _, label = connected_components(matrix[inside][:, inside], directed=False)
+    own = label[np.searchsorted(inside, nodes[np.isin(nodes, inside)])]
+    return points[inside[np.isin(label, own)]]

@@ -16,7 +16,7 @@ from saccade.maps.graph import Floats, as_graph
 from saccade.maps.metrics.agreement import Agreement, together
 from saccade.maps.metrics.ccq import Ccq, ccq
 from saccade.maps.metrics.junct import Junct, junct
-from saccade.maps.metrics.opt_g import Subgraphs, opt_g, subg
+from saccade.maps.metrics.opt_g import Subgraphs, opt_g_draws, subg_draws
 from saccade.maps.metrics.opt_j import JunctionScore, OptJ, opt_j
 from saccade.maps.metrics.opt_p import OptP, PathScore, opt_p
 from saccade.maps.metrics.trips import Trips, TripScore, mean_trips, trips
@@ -106,8 +106,8 @@ def compare(truth: Any, prediction: Any, settings: Settings = Settings(), seed: 
     seeds = range(seed * settings.repeats, (seed + 1) * settings.repeats)
     paths = opt_p(g, h, settings.opt_p, seed, settings.repeats)
     junctions = opt_j(g, h, settings.opt_j)
-    around = [opt_g(g, h, settings.subgraphs, s) for s in seeds]
-    older = [subg(g, h, settings.subgraphs, s) for s in seeds]
+    around = opt_g_draws(g, h, settings.subgraphs, seeds)
+    older = subg_draws(g, h, settings.subgraphs, seeds)
     travelled = [trips(g, h, settings.trips, s) for s in seeds]
     spread = {
         "opt_p": paths.spread,

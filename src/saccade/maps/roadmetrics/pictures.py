@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,6 @@ def sensitivity_picture(graph: RoadGraph, errors: Errors, settings: Settings, se
 
     figure = Figure(figsize=(12, 7), layout="constrained")
     panels = figure.subplots(2, 3, sharey=True).ravel()
-    quick = replace(settings, repeats=1)
     for axes, kind in zip(panels, MISTAKES, strict=True):
         many = errors.amounts(kind)[1]
         amounts = [share * many for share in (0.25, 0.5, 1.0)]
@@ -47,7 +45,7 @@ def sensitivity_picture(graph: RoadGraph, errors: Errors, settings: Settings, se
         rows = [dict.fromkeys(NAMES, 1.0)]  # without mistakes every score is 1
         for amount in amounts[1:]:
             pair = errors.inject(kind, graph, amount, derive("mistakes", seed, 0))
-            rows.append(compare(*pair, quick, seed).headline)
+            rows.append(compare(*pair, errors.quick(settings), seed).headline)
         for name, colour, dash in zip(NAMES, _COLOURS, _DASHES, strict=True):
             wide = 2.6 if name in NEW else 1.3
             axes.plot(amounts, [r[name] for r in rows], color=colour, ls=dash, lw=wide, label=NAMES[name])
@@ -67,7 +65,7 @@ def examples_picture(graph: RoadGraph, errors: Errors, settings: Settings, seed:
     panels = figure.subplots(2, 3).ravel()
     for axes, kind in zip(panels, MISTAKES, strict=True):
         truth, prediction = errors.inject(kind, graph, errors.amounts(kind)[0], derive("mistakes", seed, 0))
-        scores = compare(truth, prediction, replace(settings, repeats=1), seed)
+        scores = compare(truth, prediction, errors.quick(settings), seed)
         overlay.draw(overlay.overlay(scores), axes, legend=False)
         line = ", ".join(f"{NAMES[m]} {scores.headline[m]:.2f}" for m in NEW)
         axes.set_title(f"{TITLES[kind]}\n{line}", fontsize=10)

@@ -30,11 +30,20 @@ class Errors(ErrorInjector):
     """How many are many."""
     mixtures: int = 50
     """mixed: how many pairs of maps."""
+    starts: int = 200
+    """Starts of OPT-G and SUBG a pair of maps: a city of 6 x 6 blocks needs no thousand of them."""
+    trips: int = 300
+    """Trips of TLTS and APLS."""
 
     def __post_init__(self) -> None:
         if self.mixtures < 3 or min(self.few, self.many) < 0:
             raise SaccadeError(f"there are mixtures >= 3, and few and many are not negative, got {self.mixtures}, "
                                f"{self.few} and {self.many}")  # fmt: skip
+
+    def quick(self, settings: Settings) -> Settings:
+        """The settings with as many draws as the study takes."""
+        subgraphs = replace(settings.subgraphs, starts=self.starts)
+        return replace(settings, subgraphs=subgraphs, trips=replace(settings.trips, pairs=self.trips), repeats=1)
 
     def amounts(self, kind: Mistake) -> tuple[float, float]:
         few, many = FEW_AND_MANY[kind]
@@ -51,7 +60,7 @@ def sensitivity(
         scores = []
         for number, graph in enumerate(progress.track(list(graphs), f"{amount:g} {kind}")):
             truth, prediction = errors.inject(kind, graph, amount, derive("mistakes", seed, number))
-            scores.append(compare(truth, prediction, settings, seed))
+            scores.append(compare(truth, prediction, errors.quick(settings), seed))
         found |= {f"{name}{suffix}": value for name, value in aggregate(scores).headline.items()}
     return found
 
@@ -66,7 +75,7 @@ def mixtures(
         random = np.random.default_rng(derive("mixture", seed, number))
         counts = random_counts(random)
         truth, prediction = errors.mixed(graphs[number % len(graphs)], counts, int(random.integers(2**31)))
-        for name, value in compare(truth, prediction, replace(settings, repeats=1), seed).headline.items():
+        for name, value in compare(truth, prediction, errors.quick(settings), seed).headline.items():
             table[name].append(value)
         made.append(sum(counts.values()))
     return table, made

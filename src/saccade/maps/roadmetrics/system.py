@@ -20,7 +20,7 @@ from saccade.files import replacing, write_json
 from saccade.inputs import Artifact, Graph, Image
 from saccade.maps import overlay as drawing
 from saccade.maps.data import LAYOUTS, Pair, Unit, in_pixels, matched, read_map
-from saccade.maps.metrics import NAMES, PARITY, Scores, Settings, Subgraphs, Trips, aggregate, compare
+from saccade.maps.metrics import NAMES, PARITY, Scores, Settings, aggregate, compare
 from saccade.maps.roadmetrics import ABOUT
 from saccade.maps.roadmetrics.claims import CLAIMS
 from saccade.maps.roadmetrics.pictures import (
@@ -144,11 +144,6 @@ class Prepared:
         return found
 
 
-def _quick() -> Settings:
-    """As published, with fewer draws: a city of 6 x 6 blocks needs no thousand of them."""
-    return Settings(subgraphs=Subgraphs(starts=200), trips=Trips(pairs=300), repeats=1)
-
-
 def _metrics() -> dict[str, Metric]:
     found = {name: Metric(label, digits=3) for name, label in NAMES.items()}
     for name, label in NAMES.items():
@@ -165,7 +160,7 @@ def _metrics() -> dict[str, Metric]:
 
 
 PRESETS = {
-    "tiny": Config(measures=_quick()),
+    "tiny": Config(),
     # Windows of 8192 pixels around the origin without a border of 260; 15 cities.
     "paper": Config(Maps("roadtracer:data", window=(-3836.0, -3836.0, 3836.0, 3836.0)), Settings()),
 }
