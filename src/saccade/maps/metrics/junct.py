@@ -6,7 +6,9 @@ that lost a road is as wrong as one that is missing.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +45,7 @@ class Junct:
 
 class Junction(NamedTuple):
     place: Floats
-    arms: Floats
+    arms: list[float]
     """Where its roads lead, as angles."""
 
 
@@ -56,7 +58,7 @@ def junct(truth: Any, prediction: Any, settings: Junct = Junct()) -> Agreement:
         return Agreement(alike, 1, alike, 1)
     correct, wrong, matched = 0.0, 0.0, set()
     for i, j in _closest_first(v, u, settings.snap):
-        hits = _arms_in_common(v[i].arms, u[j].arms, np.radians(settings.angle))
+        hits = _arms_in_common(v[i].arms, u[j].arms, math.radians(settings.angle))
         correct += hits / len(v[i].arms)
         wrong += 1 - hits / len(u[j].arms)
         matched.add(j)
@@ -76,27 +78,27 @@ def junctions(graph: RoadGraph, settings: Junct) -> list[Junction]:
     places = np.stack([np.bincount(label, graph.points[nodes, k]) / size for k in (0, 1)], 1)
     group = dict(zip(nodes.tolist(), label.tolist(), strict=True))
     arms: list[list[float]] = [[] for _ in range(groups)]
-    for along_road, _ in roads(graph):
+    for along_road, edges in roads(graph):
         ends = group.get(along_road[0]), group.get(along_road[-1])
-        line = graph.points[along_road]
-        if ends[0] is not None and ends[0] == ends[1] and _length(line) <= 2 * settings.cluster:
+        line = graph.points[along_road].tolist()
+        if ends[0] is not None and ends[0] == ends[1] and graph.lengths[edges].sum() <= 2 * settings.cluster:
             continue  # inside a group
         for number, way in ((ends[0], line), (ends[1], line[::-1])):
             if number is not None:
-                x, y = _after(way, settings.arm) - places[number]
-                arms[number].append(float(np.arctan2(y, x)))
-    return [Junction(place, np.array(a)) for place, a in zip(places, arms, strict=True) if len(a) >= 3]
+                x, y = _after(way, settings.arm)
+                arms[number].append(math.atan2(y - places[number, 1], x - places[number, 0]))
+    return [Junction(place, a) for place, a in zip(places, arms, strict=True) if len(a) >= 3]
 
 
-def _length(line: Floats) -> float:
-    return float(np.linalg.norm(np.diff(line, axis=0), axis=1).sum())
-
-
-def _after(line: Floats, far: float) -> Floats:
+def _after(line: list[list[float]], far: float) -> tuple[float, float]:
     """Where one is after walking so far along a line, or half of it if it is not that long."""
-    reached = np.r_[0.0, np.cumsum(np.linalg.norm(np.diff(line, axis=0), axis=1))]
-    far = min(far, reached[-1] / 2) if reached[-1] < 2 * far else far
-    return np.array([np.interp(far, reached, line[:, k]) for k in (0, 1)])
+    steps = [math.dist(a, b) for a, b in pairwise(line)]
+    left = min(far, sum(steps) / 2)
+    for (a, b), step in zip(pairwise(line), steps, strict=True):
+        if left <= step:
+            return a[0] + (b[0] - a[0]) * left / step, a[1] + (b[1] - a[1]) * left / step
+        left -= step
+    return line[-1][0], line[-1][1]
 
 
 def _closest_first(v: list[Junction], u: list[Junction], snap: float) -> list[tuple[int, int]]:
@@ -115,14 +117,13 @@ def _closest_first(v: list[Junction], u: list[Junction], snap: float) -> list[tu
     return chosen
 
 
-def _arms_in_common(a: Floats, b: Floats, tolerance: float) -> int:
+def _arms_in_common(a: list[float], b: list[float], tolerance: float) -> int:
     """Arms matched one to one, the smallest angle between them first."""
-    between = np.abs((a[:, None] - b[None] + np.pi) % (2 * np.pi) - np.pi)
-    count = 0
-    while between.size:
-        i, j = np.unravel_index(int(between.argmin()), between.shape)
-        if between[i, j] > tolerance:
-            break
-        count += 1
-        between = np.delete(np.delete(between, i, 0), j, 1)
-    return count
+    turn = 2 * math.pi
+    pairs = sorted((abs((x - y + math.pi) % turn - math.pi), i, j) for i, x in enumerate(a) for j, y in enumerate(b))
+    free_a, free_b = set(range(len(a))), set(range(len(b)))
+    for between, i, j in pairs:
+        if between <= tolerance and i in free_a and j in free_b:
+            free_a.discard(i)
+            free_b.discard(j)
+    return len(a) - len(free_a)

@@ -27,17 +27,17 @@ STARTS, TRIPS = 20, 20
 
 
 def contests() -> Iterator[Contest]:
-    """A city of 10 x 10 blocks with mistakes: every measure against its plain form. Then ten cities against one."""
-    truth, prediction = pair(10)
+    """A city of 6 x 6 blocks with mistakes: every measure against its plain form. Then ten cities against one."""
+    truth, prediction = pair(6)
     yield from measures(truth, prediction)
-    one = pair(20)
+    one = pair(10)
     ten = tiled(one[0], 10), tiled(one[1], 10)
     settings = Settings(repeats=1)
     yield Contest(
-        "all eight, 20 x 20 blocks", lambda: compare(*one, settings), {"ten such": lambda: compare(*ten, settings)}
+        "all eight, 10 x 10 blocks", lambda: compare(*one, settings), {"ten such": lambda: compare(*ten, settings)}
     )
     for name, run in (("OPT-P", _paths), ("CCQ", ccq), ("OPT-J", opt_j)):
-        yield Contest(f"{name}, 20 x 20 blocks", _call(run, *one), {"ten such": _call(run, *ten)})
+        yield Contest(f"{name}, 10 x 10 blocks", _call(run, *one), {"ten such": _call(run, *ten)})
 
 
 def pair(blocks: int) -> tuple[RoadGraph, RoadGraph]:
