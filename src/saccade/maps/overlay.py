@@ -26,7 +26,7 @@ LABELS = {
     "found": "in both maps",
     "missed": "missed: in the truth alone",
     "invented": "invented: in the prediction alone",
-    "junctions": "junction or dead end with other roads",
+    "junctions": "junction or dead end that differs",
 }
 
 

@@ -10,14 +10,15 @@ PAGE = """<!doctype html>
 <style>
 html, body { margin: 0; height: 100%; font: 14px/1.4 system-ui, sans-serif; background: Canvas; color: CanvasText; }
 canvas { position: fixed; inset: 0; width: 100%; height: 100%; touch-action: none; cursor: grab; }
-aside { position: fixed; top: 12px; left: 12px; max-width: 21em; max-height: calc(100% - 50px); overflow: auto;
+aside { position: fixed; top: 12px; left: 12px; max-width: 22em; max-height: calc(100% - 50px); overflow: auto;
   padding: 10px 14px; background: color-mix(in srgb, Canvas 92%, transparent); border: 1px solid #8886;
   border-radius: 6px; }
 h1 { font-size: 15px; margin: 0 0 6px; }
 label { display: block; cursor: pointer; }
 i { display: inline-block; width: 18px; height: 4px; margin: 0 6px 3px 2px; border-radius: 2px; }
 i.ring { width: 8px; height: 8px; margin: 0 11px -1px 7px; border: 2px solid; border-radius: 50%; }
-table { border-collapse: collapse; margin-top: 8px; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; margin-top: 4px; font-variant-numeric: tabular-nums; }
+summary { margin-top: 8px; cursor: pointer; }
 th { text-align: left; font-weight: normal; padding-right: 12px; }
 td { text-align: right; }
 #tip { position: fixed; padding: 3px 8px; border-radius: 4px; background: CanvasText; color: Canvas;
@@ -27,7 +28,8 @@ p { margin: 8px 0 0; opacity: .7; }
 </head>
 <body>
 <canvas></canvas>
-<aside><h1>{{title}}</h1><div id="layers"></div><table>{{rows}}</table>
+<aside><h1>{{title}}</h1><div id="layers"></div>
+<details><summary>scores</summary><table>{{rows}}</table></details>
 <p>Drag to move, wheel to zoom, double click to see all.</p></aside>
 <div id="tip" role="status"></div>
 <script type="application/json" id="data">{{data}}</script>
@@ -52,8 +54,10 @@ function fit() {
     x0 = Math.min(x0, x); x1 = Math.max(x1, x); y0 = Math.min(y0, y); y1 = Math.max(y1, y);
   }
   if (x0 > x1) { x0 = y0 = 0; x1 = y1 = 1; }
-  view.scale = .92 * Math.min(innerWidth / Math.max(x1 - x0, 1), innerHeight / Math.max(y1 - y0, 1));
-  view.x = innerWidth / 2 - view.scale * (x0 + x1) / 2;
+  const left = innerWidth > 800 ? document.querySelector("aside").offsetWidth + 12 : 0;  // beside the panel
+  const width = innerWidth - left;
+  view.scale = .94 * Math.min(width / Math.max(x1 - x0, 1), innerHeight / Math.max(y1 - y0, 1));
+  view.x = left + width / 2 - view.scale * (x0 + x1) / 2;
   view.y = innerHeight / 2 - view.scale * (y0 + y1) / 2;
 }
 function paint() {
@@ -72,9 +76,10 @@ function paint() {
     pen.stroke();
   }
   if (shown.junctions) {
-    pen.strokeStyle = data.colour; pen.lineWidth = 1.5;
+    const radius = Math.min(Math.max(25 * view.scale, 2.5), 7);
+    pen.strokeStyle = data.colour; pen.lineWidth = Math.min(radius / 3, 1.5);
     for (const [x, y] of data.junctions) {
-      pen.beginPath(); pen.arc(view.x + view.scale * x, view.y + view.scale * y, 5, 0, 7); pen.stroke();
+      pen.beginPath(); pen.arc(view.x + view.scale * x, view.y + view.scale * y, radius, 0, 7); pen.stroke();
     }
   }
 }
