@@ -112,6 +112,14 @@ def test_near_finds_what_all_pairs_find():
     assert len(first.point) == len({i for i, _ in expected})
 
 
+def test_a_node_under_a_bridge_belongs_to_its_own_road():
+    below = road_graph([(-50, 0), (0, 0), (50, 10)], [(0, 1), (1, 2)])
+    both = below.joined(road_graph([(0, -50), (0, 50)], [(0, 1)]))
+    found = closest(np.zeros((1, 2)), both, 25.0)
+    assert 0 < both.degrees[both.edges[found.edge[0]]].max() == 2
+    assert found.share[0] in (0.0, 1.0)
+
+
 def test_roads_hold_every_edge_once_and_end_at_junctions():
     graph = city(2, blocks=4).split(15.0)
     found = roads(graph)

@@ -64,9 +64,11 @@ def _near_long(points: Floats, graph: RoadGraph, radius: float, spacing: float) 
 
 
 def closest(points: Floats, graph: RoadGraph, radius: float, spacing: float = 25.0) -> Near:
-    """The closest edge of each point that has one within ``radius``; the first of equals."""
+    """The closest edge of each point that has one within ``radius``. Of equals, one that ends there comes before one
+    that passes by: a node of a map belongs to its own roads, also where another road crosses it on a bridge."""
     found = near(points, graph, radius, spacing)
-    order = np.lexsort((found.edge, found.distance, found.point))
+    passes = (found.share > 1e-9) & (found.share < 1 - 1e-9)
+    order = np.lexsort((found.edge, passes, np.round(found.distance, 9), found.point))
     first = order[np.flatnonzero(np.r_[True, np.diff(found.point[order]) != 0])] if len(order) else order
     return Near(found.point[first], found.edge[first], found.share[first], found.distance[first])
 
