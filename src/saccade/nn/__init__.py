@@ -10,6 +10,7 @@ from saccade.nn.self_attention import (
     PlainLowRank2d,
     SelfAttention2d,
 )
+from saccade.nn.setconv import SetConv
 
 __all__ = [
     "CompressedSelfAttention2d",
@@ -22,5 +23,6 @@ __all__ = [
     "PreResNet",
     "ResNet",
     "SelfAttention2d",
+    "SetConv",
     "SpectralNonlocal",
 ]
