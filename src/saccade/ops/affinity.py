@@ -1,41 +1,134 @@
-"""Affinities: how much every position looks at every other, held so that the N x N matrix is never needed.
+"""Affinities: how much every position looks at every other, held so that the N x N matrix is rarely needed.
 
-A nonlocal block is a graph filter on a fully connected graph (`Unifying Nonlocal Blocks`, ICCV 2021). All it asks of
-the graph is the product ``A @ z``. A softmax affinity gives it through fused attention, a product of two thin factors
-through two thin products; ``rows`` is for pictures and ``dense`` for checking.
+A nonlocal block is a graph filter on a graph of positions (`Unifying Nonlocal Blocks`, ICCV 2021). All it asks of the
+graph is the product ``A @ z``:
+
+- :class:`SoftmaxAffinity` gives it through fused attention, in memory linear in N;
+- :class:`FactoredAffinity`, a product of two thin factors, through two thin products, in time linear in N;
+- :class:`SortedAffinity`, for ``relu(a_i + b_j)``, through running sums, in the time of a sort;
+- :class:`CrissCrossAffinity` along one axis at a time;
+- :class:`SymmetrisedAffinity` and :class:`DenseAffinity` from a matrix.
+
+:func:`saccade.ops.connect` builds the one that suits a kernel, its normalisation and its support. Wherever something is
+divided by a degree, a position whose degree is not positive looks at nothing: its row is zero, and so are its
+gradients. Degrees are summed in float32 at least: in half precision the sum over a large map overflows.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, cat
 
 
 class Affinity(Protocol):
-    """A linear map over positions."""
+    """A linear map over positions: N rows, a column a position that is looked at."""
 
     def __matmul__(self, z: Tensor) -> Tensor:
-        """``A @ z`` for ``z`` of shape (..., N, C). Differentiable."""
+        """``A @ z`` for ``z`` of shape (..., M, C): (..., N, C). Differentiable."""
         ...
 
     def rows(self, index: Tensor) -> Tensor:
-        """Rows of A for positions ``index`` (P,): (..., P, N)."""
+        """Rows of A for positions ``index`` (P,): (..., P, M)."""
         ...
+
+    def dense(self) -> Tensor:
+        """The N x M matrix itself."""
+        ...
+
+
+def wide(x: Tensor) -> Tensor:
+    """In float32 at least."""
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
+def full_precision(like: Tensor) -> AbstractContextManager[Any]:
+    """Mixed precision off, where it is on."""
+    device = like.device.type
+    if device != "meta" and torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
+
+
+def reciprocal(degree: Tensor, power: Callable[[Tensor], Tensor] = torch.reciprocal) -> Tensor:
+    """One over a degree (or over its root, with ``torch.rsqrt``); zero where it is not positive.
+
+    A degree that is not a number stays one: what is wrong must be seen.
+    """
+    none = degree <= 0
+    return power(degree.masked_fill(none, 1)).masked_fill(none, 0)  # mask before and after, or gradients are not finite
+
+
+@dataclass(frozen=True)
+class DenseAffinity:
+    """A matrix as it stands."""
+
+    matrix: Tensor  # (..., N, M)
+
+    def __matmul__(self, z: Tensor) -> Tensor:
+        """``A @ z`` for ``z`` of shape (..., M, C), in O(N·M·C)."""
+        return self.matrix.to(z.dtype) @ z
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Rows of A for positions ``index`` (P,): (..., P, M)."""
+        return self.matrix[..., index, :]
+
+    def dense(self) -> Tensor:
+        """The matrix."""
+        return self.matrix
+
+
+@dataclass(frozen=True)
+class SymmetrisedAffinity:
+    """``A = S · ½(M + Mᵀ) · S`` with a diagonal S, from M alone: neither the sum nor the scaled matrix is formed."""
+
+    matrix: Tensor  # (..., N, N)
+    scale: Tensor  # (..., N, 1)
+
+    @classmethod
+    def normalised(cls, matrix: Tensor) -> SymmetrisedAffinity:
+        """``D^-½ · ½(M + Mᵀ) · D^-½`` for a non-negative M."""
+        degree = 0.5 * (matrix.sum(-1) + matrix.sum(-2))
+        return cls(matrix, reciprocal(degree, torch.rsqrt).unsqueeze(-1))
+
+    def __matmul__(self, z: Tensor) -> Tensor:
+        """``A @ z`` for ``z`` of shape (..., N, C), in O(N²·C)."""
+        scaled = (0.5 * self.scale * z).to(self.matrix.dtype)
+        return (self.scale * (self.matrix @ scaled + self.matrix.mT @ scaled)).to(z.dtype)
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Rows of A for positions ``index`` (P,): (..., P, N)."""
+        both = self.matrix[..., index, :] + self.matrix[..., index].mT
+        return 0.5 * self.scale[..., index, :] * both * self.scale.mT
+
+    def dense(self) -> Tensor:
+        """The N x N matrix itself."""
+        return 0.5 * self.scale * (self.matrix + self.matrix.mT) * self.scale.mT
 
 
 @dataclass(frozen=True)
 class SoftmaxAffinity:
-    """``A = softmax(query keyᵀ)``: each row sums to one (the embedded Gaussian kernel over its degree)."""
+    """``A = softmax(query keyᵀ)``: each row sums to one (the Gaussian kernel over its degree)."""
 
     query: Tensor  # (..., N, r)
     key: Tensor  # (..., M, r)
 
     def __matmul__(self, z: Tensor) -> Tensor:
-        """``A @ z`` for ``z`` of shape (..., M, r), through fused attention: memory linear in N."""
-        return F.scaled_dot_product_attention(self.query, self.key, z, scale=1.0)
+        """``A @ z`` for ``z`` of shape (..., M, C), through fused attention: memory linear in N.
+
+        The CPU's fused kernel takes four dimensions and one width for all; anything else would get the whole matrix.
+        Zeros change no score, so the narrower ones are padded.
+        """
+        width = max(self.query.shape[-1], z.shape[-1])
+        query, key, value = (_widened(t, width) for t in (self.query, self.key, z))
+        out = F.scaled_dot_product_attention(query, key, value, scale=1.0)
+        return out.reshape(*self.query.shape[:-1], width)[..., : z.shape[-1]]
 
     def rows(self, index: Tensor) -> Tensor:
         """Rows of A for positions ``index`` (P,): (..., P, M)."""
@@ -46,30 +139,150 @@ class SoftmaxAffinity:
         return (self.query @ self.key.mT).softmax(-1)
 
 
+def _widened(t: Tensor, width: int) -> Tensor:
+    """Zeros behind the channels, and four dimensions."""
+    t = F.pad(t, (0, width - t.shape[-1])) if t.shape[-1] < width else t
+    return t.reshape(*(1,) * (4 - t.ndim), *t.shape)
+
+
 @dataclass(frozen=True)
 class FactoredAffinity:
-    """The symmetric, normalised affinity ``A = D^-½ · ½(UVᵀ + VUᵀ) · D^-½``, held as two N x 2r factors."""
+    """``A = left rightᵀ`` with thin factors: time and memory linear in N."""
 
-    left: Tensor  # (..., N, 2r)
-    right: Tensor  # (..., N, 2r)
+    left: Tensor  # (..., N, r)
+    right: Tensor  # (..., M, r)
 
     @classmethod
     def symmetric(cls, u: Tensor, v: Tensor) -> FactoredAffinity:
-        """A from non-negative factors of shape (..., N, r). A position with no weight has degree 0 and stays 0."""
-        degree = 0.5 * (u @ v.sum(-2).unsqueeze(-1) + v @ u.sum(-2).unsqueeze(-1))
-        seen = degree > 0
-        scale = degree.where(seen, 1).rsqrt() * seen  # mask before rsqrt, or a degree of 0 gives NaN gradients
-        u, v = u * scale, v * scale
+        """``D^-½ · ½(UVᵀ + VUᵀ) · D^-½`` from non-negative factors of shape (..., N, r), held as two N x 2r factors."""
+        return cls.symmetrised(u, v).scaled(torch.rsqrt, both=True)
+
+    @classmethod
+    def symmetrised(cls, u: Tensor, v: Tensor) -> FactoredAffinity:
+        """``½(UVᵀ + VUᵀ)``."""
         return cls(cat([u, v], -1), 0.5 * cat([v, u], -1))
 
+    def scaled(self, power: Callable[[Tensor], Tensor] = torch.reciprocal, both: bool = False) -> FactoredAffinity:
+        """The rows divided by their sums; or, with the root and ``both``, rows and columns by the roots of them."""
+        left, right = wide(self.left), wide(self.right)
+        # Not a product of matrices: mixed precision would take it in half.
+        scale = reciprocal((left * right.sum(-2, keepdim=True)).sum(-1, keepdim=True), power)
+        right = right * scale if both else right
+        return FactoredAffinity((left * scale).to(self.left.dtype), right.to(self.right.dtype))
+
     def __matmul__(self, z: Tensor) -> Tensor:
-        """``A @ z`` for ``z`` of shape (..., N, C), in O(N·r·C)."""
+        """``A @ z`` for ``z`` of shape (..., M, C), in O(N·r·C)."""
         return self.left @ (self.right.mT @ z)
 
     def rows(self, index: Tensor) -> Tensor:
-        """Rows of A for positions ``index`` (P,): (..., P, N)."""
+        """Rows of A for positions ``index`` (P,): (..., P, M)."""
         return self.left[..., index, :] @ self.right.mT
 
     def dense(self) -> Tensor:
-        """The N x N matrix itself."""
+        """The N x M matrix itself."""
         return self.left @ self.right.mT
+
+
+@dataclass(frozen=True)
+class SortedAffinity:
+    """``A_ij = s_i relu(a_i + b_j)``, the concatenation kernel, in O((N + M) log M) instead of O(N·M).
+
+    With the b in descending order, the j that count for i are the first few. What they add up to is
+    ``a_i Σ z_j + Σ b_j z_j`` over those few: two running sums and a look-up.
+    """
+
+    query: Tensor  # (..., N, 1): a
+    key: Tensor  # (..., M, 1): b
+    scale: Tensor | float = 1.0  # (..., N, 1)
+
+    def by_degree(self) -> SortedAffinity:
+        """Every row divided by its sum."""
+        degree = self @ torch.ones_like(wide(self.key))
+        return SortedAffinity(self.query, self.key, reciprocal(degree))
+
+    def __matmul__(self, z: Tensor) -> Tensor:
+        """``A @ z`` for ``z`` of shape (..., M, C)."""
+        query, key, values = wide(self.query), wide(self.key), wide(z)
+        ordered, order = key.squeeze(-1).sort(-1, descending=True)
+        # How many b_j are above -a_i; ties add nothing either way.
+        count = torch.searchsorted(-ordered.detach().contiguous(), query.detach().squeeze(-1).contiguous())
+        values = values.gather(-2, order.unsqueeze(-1).expand_as(values))
+        sums = cat([values, ordered.unsqueeze(-1) * values], -1).cumsum(-2)
+        sums = F.pad(sums, (0, 0, 1, 0))  # the sum of none
+        plain, weighted = sums.gather(-2, count.unsqueeze(-1).expand(*count.shape, sums.shape[-1])).chunk(2, -1)
+        return (self.scale * (query * plain + weighted)).to(z.dtype)
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Rows of A for positions ``index`` (P,): (..., P, M)."""
+        scale = self.scale[..., index, :] if isinstance(self.scale, Tensor) else self.scale
+        return scale * (self.query[..., index, :] + self.key.mT).relu()
+
+    def dense(self) -> Tensor:
+        """The N x M matrix itself."""
+        return self.scale * (self.query + self.key.mT).relu()
+
+
+@dataclass(frozen=True)
+class CrissCrossAffinity:
+    """Softmax over the positions that differ in at most one coordinate: in a picture, one's row and column.
+
+    Scores are taken along one axis at a time, N·(H + W) of them in a picture, and share one softmax. A position is on
+    all of its axes; only the first one keeps it.
+    """
+
+    query: Tensor  # (..., N, r)
+    key: Tensor  # (..., N, r)
+    shape: tuple[int, ...]
+    """Of the grid, N positions in all."""
+
+    def __matmul__(self, z: Tensor) -> Tensor:
+        """``A @ z`` for ``z`` of shape (..., N, C)."""
+        query, key, values = (self._grid(t) for t in (self.query, self.key, z))
+        axes = range(-len(self.shape) - 1, -1)
+        scores = [self._along(query, axis) @ self._along(key, axis).mT for axis in axes]  # (..., other axes, L, L)
+        for score in scores[1:]:
+            own = torch.eye(score.shape[-1], dtype=torch.bool, device=score.device)
+            score.masked_fill_(own, -math.inf)
+        with torch.no_grad():
+            tops = [self._back(wide(s).amax(-1, keepdim=True), axis) for s, axis in zip(scores, axes, strict=True)]
+            top = torch.stack(tops).amax(0)  # cancels, and keeps exp from overflowing
+        total, degree = torch.zeros((), device=z.device), torch.zeros((), device=z.device)
+        for score, axis in zip(scores, axes, strict=True):
+            weight = (score - self._along(top, axis)).exp()
+            total = total + self._back(weight.to(values.dtype) @ self._along(values, axis), axis)
+            degree = degree + self._back(weight.sum(-1, keepdim=True), axis)
+        return (total / degree).to(z.dtype).reshape(z.shape)
+
+    def _grid(self, t: Tensor) -> Tensor:
+        return t.reshape(*t.shape[:-2], *self.shape, t.shape[-1])
+
+    @staticmethod
+    def _along(t: Tensor, axis: int) -> Tensor:
+        return t.transpose(axis, -2) if axis != -2 else t
+
+    _back = _along  # a transposition undoes itself
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Rows of A for positions ``index`` (P,): (..., P, N)."""
+        scores = self.query[..., index, :] @ self.key.mT
+        return scores.masked_fill(~criss_cross(self.shape, scores.device)[index], -math.inf).softmax(-1)
+
+    def dense(self) -> Tensor:
+        """The N x N matrix itself."""
+        return self.rows(torch.arange(self.query.shape[-2], device=self.query.device))
+
+
+def criss_cross(shape: tuple[int, ...], device: torch.device | None = None) -> Tensor:
+    """Which positions of a grid differ in at most one coordinate, themselves included: (N, N) of booleans."""
+    return (_coordinates(shape, device)[:, None] != _coordinates(shape, device)).sum(-1) <= 1
+
+
+def window(shape: tuple[int, ...], radius: int, device: torch.device | None = None) -> Tensor:
+    """Which positions of a grid are at most ``radius`` apart in every coordinate: (N, N) of booleans."""
+    place = _coordinates(shape, device)
+    return (place[:, None] - place).abs().amax(-1) <= radius
+
+
+def _coordinates(shape: tuple[int, ...], device: torch.device | None) -> Tensor:
+    axes = [torch.arange(length, device=device) for length in shape]
+    return torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, -2)  # (N, dimensions)
