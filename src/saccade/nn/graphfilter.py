@@ -124,8 +124,6 @@ class Cayley(nn.Module):
         self.iterations = iterations
 
     def forward(self, affinity: Affinity, z: Tensor, seen: Tensor) -> Tensor:
-        if self.solver == "exact" and torch.onnx.is_in_onnx_export():
-            raise SaccadeError("ONNX has no operator that solves linear systems: export with solver='jacobi' instead")
         return cayley(affinity, z, matrices(self.w), self.zoom, self.solver, self.iterations)
 
 

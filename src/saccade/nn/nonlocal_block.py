@@ -80,18 +80,33 @@ class NonlocalBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check(x)
-        return self.add(x, self.affinity(x.flatten(2).mT, x.shape[2:]))
+        return self._added(x, self.operate(x.flatten(2).mT, x.shape[2:]))
+
+    def operate(self, tokens: Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
+        """F(A, Z) for tokens (B, N, C) on a grid of ``shape``: what is normalised and added, (B, N, C)."""
+        # One product for all three: it reads the tokens once, and so do its gradients.
+        weights = [*self._embeddings(), self.g.weight]
+        *embedded, z = F.linear(tokens, torch.cat(weights)).split([len(w) for w in weights], -1)
+        query, key = embedded or (tokens, tokens)
+        return self.filter(self.connect(query, key, shape), z, self._seen(z, shape))
 
     def affinity(self, tokens: Tensor, shape: tuple[int, ...] | None = None) -> Affinity:
         """A for tokens (B, N, C), on a grid of ``shape``."""
-        query, key = self._embeddings(tokens)
+        query, key = [F.linear(tokens, w) for w in self._embeddings()] or (tokens, tokens)
+        return self.connect(query, key, shape)
+
+    def connect(self, query: Tensor, key: Tensor, shape: tuple[int, ...] | None) -> Affinity:
+        """A for embeddings (B, N, r)."""
         return connect(query, self._seen(key, shape), self.graph, None if shape is None else tuple(shape))
 
     def add(self, x: Tensor, affinity: Affinity) -> Tensor:
-        """Filter a map (B, C, *spatial) on a graph, and add what comes out."""
+        """Filter a map (B, C, *spatial) on a graph that is there already, and add what comes out."""
         z = self.g(x.flatten(2).mT)
-        filtered = self.norm(self.filter(affinity, z, self._seen(z, x.shape[2:])).mT).reshape(x.shape)
-        return x + (filtered.relu() if self.wiring == "rectified" else filtered).to(x.dtype)
+        return self._added(x, self.filter(affinity, z, self._seen(z, x.shape[2:])))
+
+    def _added(self, x: Tensor, filtered: Tensor) -> Tensor:
+        normalised = self.norm(filtered.mT).reshape(x.shape)
+        return x + (normalised.relu() if self.wiring == "rectified" else normalised).to(x.dtype)
 
     def attention(self, x: Tensor, index: Tensor) -> Tensor:
         """What positions ``index`` (P,) of a map (B, C, *spatial) look at: (B, P, *spatial)."""
@@ -117,15 +132,14 @@ class NonlocalBlock(nn.Module):
         self.theta = self.phi = self.compare = None
         return self
 
-    def _embeddings(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        if self.compare is not None:
-            halves = self.compare.unsqueeze(1).unbind()
-            if self.theta is not None and self.phi is not None:  # w·(θ x) = (w θ)·x, for one number a position
-                halves = (halves[0] @ self.theta.weight, halves[1] @ self.phi.weight)
-            return F.linear(tokens, halves[0]), F.linear(tokens, halves[1])
+    def _embeddings(self) -> tuple[Tensor, ...]:
+        """What makes queries and keys of tokens; nothing where the tokens themselves are compared."""
+        halves: tuple[Tensor, ...] = () if self.compare is None else self.compare.unsqueeze(1).unbind()
         if self.theta is None or self.phi is None:
-            return tokens, tokens
-        return self.theta(tokens), self.phi(tokens)
+            return halves
+        if halves:  # w·(θ x) = (w θ)·x, for one number a position
+            return halves[0] @ self.theta.weight, halves[1] @ self.phi.weight
+        return self.theta.weight, self.phi.weight
 
     def _seen(self, tokens: Tensor, shape: tuple[int, ...] | None) -> Tensor:
         """The tokens (B, N, c) that are looked at: all of them, or the largest of each cell, (B, M, c)."""

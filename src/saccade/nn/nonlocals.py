@@ -265,8 +265,8 @@ class CompactGeneralised(NonlocalBlock):
             nn.init.zeros_(norm.weight)
         return norm
 
-    def affinity(self, tokens: Tensor, shape: tuple[int, ...] | None = None) -> Affinity:
-        return self.compare_by(*(wide(t) for t in self._embeddings(tokens)))
+    def connect(self, query: Tensor, key: Tensor, shape: tuple[int, ...] | None) -> Affinity:
+        return self.compare_by(wide(query), wide(key))
 
     def attention(self, x: Tensor, index: Tensor) -> Tensor:
         """What positions look at, added up over groups and channels."""

@@ -4,7 +4,8 @@ A nonlocal block is a graph filter on a graph of positions (`Unifying Nonlocal B
 graph is the product ``A @ z``:
 
 - :class:`SoftmaxAffinity` gives it through fused attention, in memory linear in N;
-- :class:`FactoredAffinity`, a product of two thin factors, through two thin products, in time linear in N;
+- :class:`FactoredAffinity` and its symmetric sister :class:`MirroredAffinity`, products of two thin factors, through two
+  thin products, in time linear in N;
 - :class:`SortedAffinity`, for ``relu(a_i + b_j)``, through running sums, in the time of a sort;
 - :class:`CrissCrossAffinity` along one axis at a time;
 - :class:`SymmetrisedAffinity` and :class:`DenseAffinity` from a matrix.
@@ -57,12 +58,11 @@ def full_precision(like: Tensor) -> AbstractContextManager[Any]:
 
 
 def reciprocal(degree: Tensor, power: Callable[[Tensor], Tensor] = torch.reciprocal) -> Tensor:
-    """One over a degree (or over its root, with ``torch.rsqrt``); zero where it is not positive.
+    """One over a degree (or over its root, with ``torch.rsqrt``); zero, with zero gradient, where it is not positive.
 
     A degree that is not a number stays one: what is wrong must be seen.
     """
-    none = degree <= 0
-    return power(degree.masked_fill(none, 1)).masked_fill(none, 0)  # mask before and after, or gradients are not finite
+    return power(degree.masked_fill(degree <= 0, math.inf))
 
 
 @dataclass(frozen=True)
@@ -147,40 +147,98 @@ def _widened(t: Tensor, width: int) -> Tensor:
 
 @dataclass(frozen=True)
 class FactoredAffinity:
-    """``A = left rightᵀ`` with thin factors: time and memory linear in N."""
+    """``A = factor · left rightᵀ`` with thin factors: time and memory linear in N."""
 
     left: Tensor  # (..., N, r)
     right: Tensor  # (..., M, r)
+    factor: float = 1.0
 
     @classmethod
-    def symmetric(cls, u: Tensor, v: Tensor) -> FactoredAffinity:
-        """``D^-½ · ½(UVᵀ + VUᵀ) · D^-½`` from non-negative factors of shape (..., N, r), held as two N x 2r factors."""
-        return cls.symmetrised(u, v).scaled(torch.rsqrt, both=True)
+    def symmetric(cls, u: Tensor, v: Tensor) -> MirroredAffinity:
+        """``D^-½ · ½(UVᵀ + VUᵀ) · D^-½`` from non-negative factors of shape (..., N, r)."""
+        return MirroredAffinity(cat([u, v], -1)).by_roots()
 
-    @classmethod
-    def symmetrised(cls, u: Tensor, v: Tensor) -> FactoredAffinity:
-        """``½(UVᵀ + VUᵀ)``."""
-        return cls(cat([u, v], -1), 0.5 * cat([v, u], -1))
+    def by_rows(self) -> FactoredAffinity:
+        """Every row divided by its sum."""
+        return FactoredAffinity(_scaled(self.left, reciprocal(self.degree())), self.right, self.factor)
 
-    def scaled(self, power: Callable[[Tensor], Tensor] = torch.reciprocal, both: bool = False) -> FactoredAffinity:
-        """The rows divided by their sums; or, with the root and ``both``, rows and columns by the roots of them."""
-        left, right = wide(self.left), wide(self.right)
+    def by_roots(self) -> FactoredAffinity:
+        """Rows and columns divided by the roots of the row sums."""
+        scale = reciprocal(self.degree(), torch.rsqrt)
+        return FactoredAffinity(_scaled(self.left, scale), _scaled(self.right, scale), self.factor)
+
+    def degree(self) -> Tensor:
+        """The sum of every row, (..., N, 1)."""
         # Not a product of matrices: mixed precision would take it in half.
-        scale = reciprocal((left * right.sum(-2, keepdim=True)).sum(-1, keepdim=True), power)
-        right = right * scale if both else right
-        return FactoredAffinity((left * scale).to(self.left.dtype), right.to(self.right.dtype))
+        total = self.factor * wide(self.right).sum(-2, keepdim=True)
+        return (wide(self.left) * total).sum(-1, keepdim=True)
+
+    def gather(self, z: Tensor) -> Tensor:
+        """``factor · rightᵀ z``, (..., r, C), in float32 at least, for it is a sum over all positions."""
+        found = wide(self.right).mT @ wide(z)
+        return found if self.factor == 1.0 else self.factor * found
+
+    def scatter(self, y: Tensor) -> Tensor:
+        """``left y`` for ``y`` of shape (..., r, C)."""
+        return self.left @ y.to(self.left.dtype)
 
     def __matmul__(self, z: Tensor) -> Tensor:
         """``A @ z`` for ``z`` of shape (..., M, C), in O(N·r·C)."""
-        return self.left @ (self.right.mT @ z)
+        return self.scatter(self.gather(z)).to(z.dtype)
 
     def rows(self, index: Tensor) -> Tensor:
         """Rows of A for positions ``index`` (P,): (..., P, M)."""
-        return self.left[..., index, :] @ self.right.mT
+        return self.factor * (self.left[..., index, :] @ self.right.mT)
 
     def dense(self) -> Tensor:
         """The N x M matrix itself."""
-        return self.left @ self.right.mT
+        return self.factor * (self.left @ self.right.mT)
+
+    def diagonal(self) -> Tensor:
+        """What positions take from themselves, (..., N)."""
+        return self.factor * (self.left * self.right).sum(-1)
+
+
+class MirroredAffinity(FactoredAffinity):
+    """``A = ½(UVᵀ + VUᵀ)`` from U and V side by side, (..., N, 2r): right is left with its halves swapped.
+
+    So it is never formed. The swap is made on what is gathered, which is small.
+    """
+
+    def __init__(self, both: Tensor) -> None:
+        super().__init__(both, both, 0.5)
+
+    def by_rows(self) -> FactoredAffinity:
+        return FactoredAffinity(_scaled(self.left, reciprocal(self.degree())), _swapped(self.left, -1), 0.5)
+
+    def by_roots(self) -> MirroredAffinity:
+        return MirroredAffinity(_scaled(self.left, reciprocal(self.degree(), torch.rsqrt)))
+
+    def degree(self) -> Tensor:
+        total = 0.5 * _swapped(wide(self.left).sum(-2, keepdim=True), -1)
+        return (wide(self.left) * total).sum(-1, keepdim=True)
+
+    def gather(self, z: Tensor) -> Tensor:
+        return _swapped(super().gather(z), -2)
+
+    def rows(self, index: Tensor) -> Tensor:
+        return 0.5 * (self.left[..., index, :] @ _swapped(self.left, -1).mT)
+
+    def dense(self) -> Tensor:
+        return 0.5 * (self.left @ _swapped(self.left, -1).mT)
+
+    def diagonal(self) -> Tensor:
+        return 0.5 * (self.left * _swapped(self.left, -1)).sum(-1)
+
+
+def _swapped(x: Tensor, dimension: int) -> Tensor:
+    """The second half first."""
+    return x.roll(x.shape[dimension] // 2, dimension)
+
+
+def _scaled(x: Tensor, scale: Tensor) -> Tensor:
+    """Scaled in float32 at least, kept as it was."""
+    return (wide(x) * scale).to(x.dtype)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from saccade.ops.affinity import (
     CrissCrossAffinity,
     DenseAffinity,
     FactoredAffinity,
+    MirroredAffinity,
     SoftmaxAffinity,
     SortedAffinity,
     SymmetrisedAffinity,
@@ -41,6 +42,9 @@ Normalisation = Literal["row", "symmetric", "size", "none"]
 Support = Literal["everywhere", "criss-cross"] | int
 FACTORED: tuple[Kernel, ...] = ("dot", "relu", "softmaxes")
 """Kernels that are products of thin factors."""
+
+FEW = 256
+"""So few positions that calls cost more than arithmetic: the matrix is taken, unless its factors are thin."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,13 @@ def connect(query: Tensor, key: Tensor, graph: Graph, shape: tuple[int, ...] | N
         return _dense(query, key, graph, shape)
     if graph.kernel == "gaussian" and plain:
         return SoftmaxAffinity(query, key)
-    if graph.kernel == "concatenation" and not graph.symmetrise and graph.normalise != "symmetric":
+    small = key.shape[-2] <= FEW
+    # ONNX has no search in a sorted list.
+    sortable = not (small or graph.symmetrise or graph.normalise == "symmetric" or torch.compiler.is_exporting())
+    if graph.kernel == "concatenation" and sortable:
         found = SortedAffinity(query, key, 1 / key.shape[-2] if graph.normalise == "size" else 1.0)
         return found.by_degree() if graph.normalise == "row" else found
-    if graph.kernel == "sigmoid" and graph.symmetrise and graph.normalise == "symmetric":
+    if graph.kernel == "sigmoid" and graph.symmetrise and graph.normalise == "symmetric" and not small:
         return SymmetrisedAffinity.normalised(kernel(query, key, "sigmoid"))
     if graph.kernel in FACTORED and not denser(query, key, graph):
         return _factored(query, key, graph)
@@ -136,10 +143,7 @@ def compact(
         share = [math.exp(-2 * gamma) * (2 * gamma) ** k / math.factorial(k) for k in range(order + 1)]
         left, right = wide(t) ** powers, wide(p) ** powers
         t, p = (left * torch.tensor(share, dtype=left.dtype, device=left.device)).to(t.dtype), right.to(p.dtype)
-    found = FactoredAffinity(t / p.shape[-2] if normalise == "size" else t, p)
-    if normalise == "row":
-        return found.scaled()
-    return found.scaled(torch.rsqrt, both=True) if normalise == "symmetric" else found
+    return _divided(FactoredAffinity(t, p), normalise)
 
 
 def vectorise(x: Tensor, groups: int) -> Tensor:
@@ -155,13 +159,17 @@ def devectorise(nodes: Tensor, positions: int) -> Tensor:
 
 def _factored(query: Tensor, key: Tensor, graph: Graph) -> FactoredAffinity:
     query, key = embed(query, key, graph.kernel)
-    if graph.normalise == "size":
-        root = math.sqrt(key.shape[-2])
-        query, key = query / root, key / root  # half each: what is summed over all positions stays in range
-    found = FactoredAffinity.symmetrised(query, key) if graph.symmetrise else FactoredAffinity(query, key)
-    if graph.normalise == "row":
-        return found.scaled()
-    return found.scaled(torch.rsqrt, both=True) if graph.normalise == "symmetric" else found
+    if graph.symmetrise and graph.normalise != "size":
+        return _divided(MirroredAffinity(torch.cat([query, key], -1)), graph.normalise)
+    if graph.symmetrise:
+        query, key = torch.cat([query, key], -1), torch.cat([key, query], -1) / 2
+    return _divided(FactoredAffinity(query, key), graph.normalise)
+
+
+def _divided(found: FactoredAffinity, how: Normalisation) -> FactoredAffinity:
+    if how == "size":
+        return FactoredAffinity(found.left, found.right, 1 / found.right.shape[-2])
+    return found.by_rows() if how == "row" else found.by_roots() if how == "symmetric" else found
 
 
 def _dense(query: Tensor, key: Tensor, graph: Graph, shape: tuple[int, ...] | None) -> DenseAffinity:

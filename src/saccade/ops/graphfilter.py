@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from saccade.ops.affinity import Affinity, DenseAffinity, FactoredAffinity, full_precision, wide
+from saccade.ops.affinity import Affinity, DenseAffinity, FactoredAffinity, MirroredAffinity, full_precision, wide
 
 
 def chebyshev(affinity: Affinity | Tensor, z: Tensor, weights: Sequence[Tensor | None]) -> Tensor:
@@ -139,16 +139,16 @@ class _Thin:
 
     @property
     def seen(self) -> Tensor:
-        """``Vᵀz``. Sums over all positions are taken in float32 at least."""
+        """``Vᵀz``."""
         if self._seen is None:
-            self._seen = wide(self.affinity.right).mT @ wide(self.z)
+            self._seen = self.affinity.gather(self.z)
         return self._seen
 
     @property
     def overlap(self) -> Tensor:
         """``VᵀU``."""
         if self._overlap is None:
-            self._overlap = wide(self.affinity.right).mT @ wide(self.affinity.left)
+            self._overlap = self.affinity.gather(self.affinity.left)
         return self._overlap
 
     def step(self, signal: _Span) -> _Span:
@@ -179,7 +179,7 @@ class _Thin:
         far = [_weighted(s.y, w) for s, w in pairs if s.y is not None]
         parts = [_weighted(self.z, _total(own))] if own else []
         if far:
-            parts.append(self.affinity.left @ _total(far).to(self.affinity.left.dtype))
+            parts.append(self.affinity.scatter(_total(far)).to(self.z.dtype))
         return _total(parts)
 
 
@@ -231,18 +231,20 @@ def _jacobi(nodes: _Plain, zoom: Tensor, count: int, iterations: int) -> list[Te
 
 def _diagonal(affinity: Affinity) -> Tensor:
     if isinstance(affinity, FactoredAffinity):
-        return (affinity.left * affinity.right).sum(-1)
+        return affinity.diagonal()
     return affinity.dense().diagonal(dim1=-2, dim2=-1)
 
 
 def _wide(affinity: Affinity | Tensor) -> Affinity:
+    if isinstance(affinity, MirroredAffinity):
+        return MirroredAffinity(wide(affinity.left))
     if isinstance(affinity, FactoredAffinity):
-        return FactoredAffinity(wide(affinity.left), wide(affinity.right))
+        return FactoredAffinity(wide(affinity.left), wide(affinity.right), affinity.factor)
     return DenseAffinity(wide(affinity if isinstance(affinity, Tensor) else affinity.dense()))
 
 
 def _weighted(signal: Tensor, weight: Tensor) -> Tensor:
-    weight = weight.to(signal.dtype)
+    weight = weight if weight.dtype == signal.dtype else weight.to(signal.dtype)
     return signal @ weight if weight.ndim else signal * weight
 
 
