@@ -5,9 +5,10 @@ from saccade.ops.affinity import (
     CrissCrossAffinity,
     DenseAffinity,
     FactoredAffinity,
+    MirroredAffinity,
     SoftmaxAffinity,
     SortedAffinity,
-    SymmetrisedAffinity,
+    TiledAffinity,
 )
 from saccade.ops.graph import Graph, compact, connect
 from saccade.ops.graphfilter import cayley, chebyshev, laplacian_squared
@@ -18,9 +19,10 @@ __all__ = [
     "DenseAffinity",
     "FactoredAffinity",
     "Graph",
+    "MirroredAffinity",
     "SoftmaxAffinity",
     "SortedAffinity",
-    "SymmetrisedAffinity",
+    "TiledAffinity",
     "cayley",
     "chebyshev",
     "compact",

@@ -4,11 +4,12 @@ A nonlocal block is a graph filter on a graph of positions (`Unifying Nonlocal B
 graph is the product ``A @ z``:
 
 - :class:`SoftmaxAffinity` gives it through fused attention, in memory linear in N;
-- :class:`FactoredAffinity` and its symmetric sister :class:`MirroredAffinity`, products of two thin factors, through two
-  thin products, in time linear in N;
+- :class:`FactoredAffinity` and :class:`MirroredAffinity`, its symmetric form, through two thin products, in time
+  linear in N;
 - :class:`SortedAffinity`, for ``relu(a_i + b_j)``, through running sums, in the time of a sort;
 - :class:`CrissCrossAffinity` along one axis at a time;
-- :class:`SymmetrisedAffinity` and :class:`DenseAffinity` from a matrix.
+- :class:`TiledAffinity`, for other symmetric kernels, a few rows at a time, again in memory linear in N;
+- :class:`DenseAffinity` from the matrix.
 
 :func:`saccade.ops.connect` builds the one that suits a kernel, its normalisation and its support. Wherever something is
 divided by a degree, a position whose degree is not positive looks at nothing: its row is zero, and so are its
@@ -21,7 +22,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -82,34 +83,6 @@ class DenseAffinity:
     def dense(self) -> Tensor:
         """The matrix."""
         return self.matrix
-
-
-@dataclass(frozen=True)
-class SymmetrisedAffinity:
-    """``A = S · ½(M + Mᵀ) · S`` with a diagonal S, from M alone: neither the sum nor the scaled matrix is formed."""
-
-    matrix: Tensor  # (..., N, N)
-    scale: Tensor  # (..., N, 1)
-
-    @classmethod
-    def normalised(cls, matrix: Tensor) -> SymmetrisedAffinity:
-        """``D^-½ · ½(M + Mᵀ) · D^-½`` for a non-negative M."""
-        degree = 0.5 * (matrix.sum(-1) + matrix.sum(-2))
-        return cls(matrix, reciprocal(degree, torch.rsqrt).unsqueeze(-1))
-
-    def __matmul__(self, z: Tensor) -> Tensor:
-        """``A @ z`` for ``z`` of shape (..., N, C), in O(N²·C)."""
-        scaled = (0.5 * self.scale * z).to(self.matrix.dtype)
-        return (self.scale * (self.matrix @ scaled + self.matrix.mT @ scaled)).to(z.dtype)
-
-    def rows(self, index: Tensor) -> Tensor:
-        """Rows of A for positions ``index`` (P,): (..., P, N)."""
-        both = self.matrix[..., index, :] + self.matrix[..., index].mT
-        return 0.5 * self.scale[..., index, :] * both * self.scale.mT
-
-    def dense(self) -> Tensor:
-        """The N x N matrix itself."""
-        return 0.5 * self.scale * (self.matrix + self.matrix.mT) * self.scale.mT
 
 
 @dataclass(frozen=True)
@@ -328,6 +301,109 @@ class CrissCrossAffinity:
     def dense(self) -> Tensor:
         """The N x N matrix itself."""
         return self.rows(torch.arange(self.query.shape[-2], device=self.query.device))
+
+
+@dataclass(frozen=True)
+class TiledAffinity:
+    """``A = D^-½ · ½(M + Mᵀ) · D^-½`` with ``M_ij = f(query_i·key_j)``, a few rows of M at a time.
+
+    Products take O(N²·C), but the rows stay in the cache and nobody keeps them: gradients compute them again. Second
+    derivatives are not there.
+    """
+
+    query: Tensor  # (..., N, r), in float32 at least
+    key: Tensor  # (..., N, r)
+    kind: Literal["sigmoid", "gaussian"]
+    shift: Tensor  # (..., 1, 1): what a Gaussian's scores are lowered by, for exp not to overflow; it cancels
+    scale: Tensor  # (..., N, 1)
+
+    @classmethod
+    def normalised(cls, query: Tensor, key: Tensor, kind: Literal["sigmoid", "gaussian"]) -> TiledAffinity:
+        """Of embeddings (..., N, r)."""
+        query, key = wide(query), wide(key)
+        with full_precision(query):
+            shift = query.new_zeros(*query.shape[:-2], 1, 1)
+            if kind == "gaussian":
+                with torch.no_grad():
+                    tops = [(query[..., rows, :] @ key.mT).amax((-2, -1), True) for rows in _tiles(query)]
+                    shift = torch.stack(tops).amax(0)
+            ones = query.new_ones(*query.shape[:-1], 1)
+            degree = _symmetric_product(query, key, ones, shift, kind)
+            return cls(query, key, kind, shift, reciprocal(degree, torch.rsqrt))
+
+    def __matmul__(self, z: Tensor) -> Tensor:
+        """``A @ z`` for ``z`` of shape (..., N, C)."""
+        with full_precision(z):
+            mixed = _symmetric_product(self.query, self.key, self.scale * wide(z), self.shift, self.kind)
+            return (self.scale * mixed).to(z.dtype)
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Rows of A for positions ``index`` (P,): (..., P, N)."""
+        with full_precision(self.query):
+            ahead = _apply(self.query[..., index, :] @ self.key.mT, self.shift, self.kind)
+            back = _apply(self.key[..., index, :] @ self.query.mT, self.shift, self.kind)
+            return 0.5 * self.scale[..., index, :] * (ahead + back) * self.scale.mT
+
+    def dense(self) -> Tensor:
+        """The N x N matrix itself."""
+        return self.rows(torch.arange(self.query.shape[-2], device=self.query.device))
+
+
+TILE = 2**20
+"""Numbers in the rows that are held at a time: 4 MB of float32, which stay near the processor."""
+
+
+def _tiles(query: Tensor) -> list[slice]:
+    positions = query.shape[-2]
+    rows = max(TILE // max(query.shape[:-1].numel(), 1), 16)
+    return [slice(first, min(first + rows, positions)) for first in range(0, positions, rows)]
+
+
+def _apply(scores: Tensor, shift: Tensor, kind: Literal["sigmoid", "gaussian"]) -> Tensor:
+    return scores.sigmoid() if kind == "sigmoid" else (scores - shift).exp()
+
+
+class _SymmetricProduct(torch.autograd.Function):
+    """``½(M + Mᵀ) x``."""
+
+    @staticmethod
+    def forward(query: Tensor, key: Tensor, x: Tensor, shift: Tensor, kind: Literal["sigmoid", "gaussian"]) -> Tensor:
+        out = torch.zeros_like(x)
+        for rows in _tiles(query):
+            tile = _apply(query[..., rows, :] @ key.mT, shift, kind)
+            out[..., rows, :] += tile @ x
+            out += tile.mT @ x[..., rows, :]
+        return out.mul_(0.5)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        *tensors, ctx.kind = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        query, key, x, shift = ctx.saved_tensors
+        grad = 0.5 * grad
+        for_query, for_key, for_x = (torch.zeros_like(t) for t in (query, key, x))
+        ahead, back = cat([grad, x], -1), cat([x, grad], -1)
+        for rows in _tiles(query):
+            tile = _apply(query[..., rows, :] @ key.mT, shift, ctx.kind)
+            for_x[..., rows, :] += tile @ grad
+            for_x += tile.mT @ grad[..., rows, :]
+            wanted = (ahead[..., rows, :] @ back.mT).mul_(tile)  # the gradient of M, times the kernel's derivative
+            if ctx.kind == "sigmoid":
+                wanted.addcmul_(wanted, tile, value=-1)
+            for_query[..., rows, :] = wanted @ key
+            for_key += wanted.mT @ query[..., rows, :]
+        return for_query, for_key, for_x, None, None
+
+
+def _symmetric_product(
+    query: Tensor, key: Tensor, x: Tensor, shift: Tensor, kind: Literal["sigmoid", "gaussian"]
+) -> Tensor:
+    found: Tensor = _SymmetricProduct.apply(query, key, x, shift, kind)  # type: ignore[no-untyped-call]
+    return found
 
 
 def criss_cross(shape: tuple[int, ...], device: torch.device | None = None) -> Tensor:

@@ -29,7 +29,7 @@ from saccade.ops.affinity import (
     MirroredAffinity,
     SoftmaxAffinity,
     SortedAffinity,
-    SymmetrisedAffinity,
+    TiledAffinity,
     criss_cross,
     full_precision,
     reciprocal,
@@ -44,7 +44,7 @@ FACTORED: tuple[Kernel, ...] = ("dot", "relu", "softmaxes")
 """Kernels that are products of thin factors."""
 
 FEW = 256
-"""So few positions that calls cost more than arithmetic: the matrix is taken, unless its factors are thin."""
+"""So few positions that calls cost more than arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,13 @@ def connect(query: Tensor, key: Tensor, graph: Graph, shape: tuple[int, ...] | N
         return _dense(query, key, graph, shape)
     if graph.kernel == "gaussian" and plain:
         return SoftmaxAffinity(query, key)
-    small = key.shape[-2] <= FEW
-    # ONNX has no search in a sorted list.
-    sortable = not (small or graph.symmetrise or graph.normalise == "symmetric" or torch.compiler.is_exporting())
-    if graph.kernel == "concatenation" and sortable:
+    # Few positions are quickest as a matrix; and exporters have neither tiles nor a search in a sorted list.
+    small = key.shape[-2] <= FEW or torch.compiler.is_exporting()
+    if graph.kernel == "concatenation" and not (small or graph.symmetrise or graph.normalise == "symmetric"):
         found = SortedAffinity(query, key, 1 / key.shape[-2] if graph.normalise == "size" else 1.0)
         return found.by_degree() if graph.normalise == "row" else found
-    if graph.kernel == "sigmoid" and graph.symmetrise and graph.normalise == "symmetric" and not small:
-        return SymmetrisedAffinity.normalised(kernel(query, key, "sigmoid"))
+    if graph.kernel in ("sigmoid", "gaussian") and not small and graph.symmetrise and graph.normalise == "symmetric":
+        return TiledAffinity.normalised(query, key, graph.kernel)
     if graph.kernel in FACTORED and not denser(query, key, graph):
         return _factored(query, key, graph)
     return _dense(query, key, graph, shape)
