@@ -111,8 +111,12 @@ class Context(Generic[C, F]):
         return batch
 
     def keep(self, name: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """Tensors computed once and kept in the run's folder: features, teacher maps, indices."""
+        """Tensors computed once and kept in the run's folder: features, teacher maps, indices. All processes compute
+        (they may share the work with :meth:`batches`), the first one writes."""
         path = self.folder / "prepared" / f"{name}.safetensors"
-        if not path.exists():
-            save_tensors(path, compute())
+        if not self.agree(path.exists()):
+            made = compute()
+            if self.rank == 0:
+                save_tensors(path, made)
+            self.agree(None)  # it is there when the first process says so
         return load_tensors(path)[0]

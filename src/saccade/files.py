@@ -110,8 +110,11 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
         own[name] = tensor.clone() if place in seen else tensor
         seen.add(place)
     with replacing(path) as partial:
+        partial.touch()
+        mode = partial.stat().st_mode  # safetensors would make it readable by its owner alone
         try:
             save_file(own, partial, metadata=dict(metadata or {}))
+            partial.chmod(mode)
         except SafetensorError as error:  # how it reports a full disk, among other things
             raise SaccadeError(f"cannot write {path}: {error}") from error
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -58,13 +57,15 @@ class Entry:
 
 def measure(name: str, claims: Sequence[Claim], plan: Plan, progress: Progress, command: str) -> list[Entry]:
     """Judge claims of one system. What they need is trained first, together; costs are measured last, alone."""
+    from saccade.engine.bench import fixed_threads
+
     needs = list(dict.fromkeys(need for claim in claims for need in claim.needs))
     runs = obtain([order_for(name, need, plan.runtime) for need in needs], plan, progress) if needs else []
     by_need = dict(zip(needs, runs, strict=True))
     shelf = Shelf(catalogue.load(name), by_need)
     entries = {}
     for claim in progress.track(sorted(claims, key=lambda c: c.kind == "cost"), f"{name} claims"):
-        with one_thread():
+        with fixed_threads(1):
             judgement = judge(claim, shelf)
         made = _made(name, claim, [by_need[need] for need in claim.needs])
         entries[claim.id] = Entry(name, claim, judgement, _age(name, made), made, command)
@@ -168,16 +169,3 @@ def _written(judgement: Any) -> Any:
     if isinstance(judgement, dict):
         return {k: _written(v) for k, v in judgement.items()}
     return [_written(v) for v in judgement] if isinstance(judgement, list | tuple) else judgement
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Measure with one thread, whatever was set before."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

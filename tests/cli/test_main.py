@@ -247,7 +247,8 @@ def test_claims_go_on_in_the_background_if_asked(here, capsys, monkeypatch):
         time.sleep(0.1)
 
 
-def test_bench_prints_ratios(here, capsys, monkeypatch):
+@pytest.fixture
+def one_contest(monkeypatch):
     from saccade import catalogue
     from saccade.benchmark import Contest
 
@@ -257,7 +258,21 @@ def test_bench_prints_ratios(here, capsys, monkeypatch):
             yield Contest("sum", lambda: sum(range(100)), {"same": lambda: sum(range(100))})
 
     monkeypatch.setattr(catalogue, "bench", lambda name: Bench)
-    assert main(["bench", "snl", "--rounds", "3", "--json", "--quiet"]) == 0
-    (result,) = json.loads(capsys.readouterr().out)
-    assert (result["system"], result["contest"], result["rival"]) == ("snl", "sum", "same")
+
+
+def test_bench_prints_ratios_and_what_the_engine_adds(here, capsys, one_contest):
+    flags = ["--rounds", "3", "--no-memory", "--busy", "--quiet"]
+    assert main(["bench", "fake-mining", *flags, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (result,) = found["contests"]
+    assert (result["system"], result["contest"], result["rival"]) == ("fake-mining", "sum", "same")
     assert result["ratio"] > 0
+    assert found["steps"][0]["allowed"] >= 0.3e-3
+    assert main(["bench", "fake-mining", *flags]) == 0
+    assert "bare loop" in capsys.readouterr().out
+
+
+def test_bench_refuses_a_machine_that_is_too_busy_to_tell(here, capsys, one_contest, monkeypatch):
+    monkeypatch.setattr("saccade.engine.bench.core_share", lambda seconds=0: 0.5)
+    assert main(["bench", "snl", "--quiet"]) == 1
+    assert "too busy to compare" in capsys.readouterr().err

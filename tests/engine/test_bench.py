@@ -1,7 +1,12 @@
 """Races: ratios within a round."""
 
+import pytest
+
+from saccade import catalogue
 from saccade.benchmark import Contest
 from saccade.engine import bench
+from saccade.engine.overhead import has_bare_loop, overhead
+from saccade.errors import SaccadeError
 
 
 def test_a_rival_that_takes_three_times_as_long_is_three_times_as_slow(monkeypatch):
@@ -14,7 +19,51 @@ def test_a_rival_that_takes_three_times_as_long_is_three_times_as_slow(monkeypat
         return run
 
     monkeypatch.setattr(bench.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(bench, "core_share", lambda: 0.8)
     (result,) = bench.race(Contest("wait", takes(0.004), {"slow": takes(0.012)}), rounds=3)
     assert round(result.ratio, 6) == round(result.low, 6) == round(result.high, 6) == 3
     assert len(result.ratios) == 3
+    assert result.core == 0.8
     assert (round(result.ours, 6), round(result.theirs, 6)) == (0.004, 0.012)
+
+
+def test_a_machine_on_which_others_compute_is_refused():
+    bench.refuse_if_busy(1.0)
+    with pytest.raises(
+        SaccadeError, match="too busy to compare: of a core that it asked for, bench got 60%"
+    ) as refusal:
+        bench.refuse_if_busy(0.6)
+    assert refusal.value.exit_code == 1
+
+
+def test_a_process_that_waits_for_its_core_sees_it(monkeypatch):
+    used = iter([0.0, 0.02])
+    monkeypatch.setattr(bench.time, "process_time", lambda: next(used))
+    assert 0.1 < bench.core_share(0.05) < 0.41
+
+
+def test_memory_is_that_of_each_contestant(monkeypatch):
+    monkeypatch.setattr(bench, "child_peak", lambda target, system, contest, rival: 100_000 if rival else 20_000)
+    assert bench.memory("snl", Contest("sum", int, {"dense": int}))["dense"].ratio == 5
+
+
+def test_contestants_are_found_by_name():
+    assert callable(bench.contestant("snl", "SNL, N = 64", ""))
+    assert callable(bench.contestant("snl", "SNL, N = 64", "dense"))
+    with pytest.raises(SaccadeError, match="snl has no contest 'nothing'"):
+        bench.contestant("snl", "nothing", "")
+
+
+def test_the_cost_of_the_engine_is_a_step_of_it_less_a_bare_one():
+    found = overhead("fake-mining", rounds=2, steps=5)
+    assert found.engine > 0
+    assert found.bare > 0
+    assert len(found.extra) == 2
+    assert found.allowed == pytest.approx(max(0.03 * found.bare, 0.3e-3))
+
+
+def test_a_system_that_is_not_trained_by_one_optimiser_has_no_bare_loop():
+    assert not has_bare_loop(catalogue.load("fake-game"))
+    assert not has_bare_loop(catalogue.load("fake-byhand"))
+    assert not has_bare_loop(catalogue.load("fake-ruler"))
+    assert has_bare_loop(catalogue.load("fake-mining"))

@@ -1,9 +1,12 @@
 """Checkpoints: whole or not at all, checked when read, never executed."""
 
+import json
+
 import pytest
 import torch
 
 from saccade.engine import checkpoint
+from saccade.errors import SaccadeError
 
 WEIGHTS = {"w": torch.arange(100.0)}
 
@@ -50,3 +53,22 @@ def test_a_half_written_folder_is_not_a_checkpoint(tmp_path):
 
 def test_no_checkpoint_is_none(tmp_path):
     assert checkpoint.latest(tmp_path, print) is None
+
+
+def test_a_checkpoint_of_another_format_is_not_taken_for_a_damaged_one(tmp_path):
+    folder = save(tmp_path, 1)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"format": 0, "version": "0.0.9"}))
+    with pytest.raises(
+        SaccadeError, match=r"has format 0, written by Saccade 0.0.9; .*--init .* starts a new run from its weights"
+    ):
+        checkpoint.latest(tmp_path, print)
+
+
+def test_a_manifest_cannot_name_files_elsewhere_or_leave_one_out(tmp_path):
+    folder = save(tmp_path, 1)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for files in ({}, {"../../x": manifest["files"]["state.pt"]}, {"weights.safetensors": None}):
+        (folder / "manifest.json").write_text(json.dumps(manifest | {"files": files}))
+        with pytest.raises(SaccadeError, match="weights.safetensors is not what was written"):
+            checkpoint.read(folder)

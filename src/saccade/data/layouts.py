@@ -1,4 +1,7 @@
-"""Where data comes from: ``embedded``, ``LAYOUT:PATH`` for a public data set, or a plain ``PATH`` to a folder."""
+"""Where data comes from: ``embedded``, ``LAYOUT:PATH`` for a public data set, or a plain ``PATH`` to a folder.
+
+A path may name the archive that a data set is handed out as; it is unpacked once.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from saccade.data.archives import is_archive, unpacked
 from saccade.errors import SaccadeError, did_you_mean
 
 EMBEDDED = "embedded"
@@ -36,4 +40,4 @@ def find(source: str, layouts: Mapping[str, Layout]) -> tuple[Layout, Path] | No
     path = Path(rest).expanduser()
     if not path.exists():
         raise SaccadeError(f"{path} does not exist; expected {layouts[name].about}")
-    return layouts[name], path
+    return layouts[name], unpacked(path) if is_archive(path) else path

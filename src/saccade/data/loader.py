@@ -2,7 +2,8 @@
 
 Data is anything with a length and samples by index. Three more methods are used when they are there:
 
-* ``draw(index, generator)``: the sample for training, with its random augmentation drawn from ``generator``;
+* ``draw(index, generator)``: the sample for training, with its random augmentation drawn from ``generator`` (or from
+  PyTorch's own, which is seeded alike; NumPy's and Python's are not);
 * ``batches(size, generator)``: the index batches of one epoch (identity-balanced sampling, buckets by length);
 * ``collate(samples)``: how samples become a batch.
 """
@@ -10,15 +11,16 @@ Data is anything with a length and samples by index. Three more methods are used
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch.utils.data import DataLoader, default_collate
 
 from saccade.errors import SaccadeError
-from saccade.seeding import generator, seed_everything
+from saccade.seeding import derive, generator
 
 
 @runtime_checkable
@@ -134,19 +136,20 @@ class _Places:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Training samples by (epoch, index), each with a generator of its own."""
+    """Training samples by (epoch, index), each with randomness of its own."""
 
     data: Data
     seed: tuple[int | str, ...]
+    generator: torch.Generator = field(default_factory=torch.Generator)
 
     def __getitem__(self, place: tuple[int, int]) -> Any:
         epoch, index = place
         draw = getattr(self.data, "draw", None)
         if draw is None:
             return self.data[index]
-        where = (*self.seed, "sample", epoch, index)
-        seed_everything(torch.device("cpu"), *where)  # for libraries that ask nobody
-        return draw(index, generator(*where))
+        seed = derive(*self.seed, "sample", epoch, index)
+        torch.default_generator.manual_seed(seed)  # for functions that take no generator
+        return draw(index, self.generator.manual_seed(seed))
 
 
 def _quiet_worker(number: int) -> None:
@@ -181,20 +184,32 @@ class InOrder:
 def told(loader: DataLoader[Any]) -> Iterator[Any]:
     """What a loader gives; what goes wrong in its processes is told in the sentence it was told in there."""
     try:
-        yield from loader
+        yield from _calm(loader)
     except SaccadeError as error:  # from a worker it comes with the worker's whole traceback
         raise SaccadeError(str(error).strip().splitlines()[-1].removeprefix(f"{_ERROR}: ")) from None
-    except RuntimeError as error:
-        raise worker_died(error) or error from None
+    except (RuntimeError, ConnectionError, EOFError) as error:
+        # A worker that dies while it hands a tensor over is a connection that breaks; what data itself raises in a
+        # worker begins with "Caught".
+        broken = isinstance(error, ConnectionError | EOFError) and not str(error).startswith("Caught")
+        if not (loader.num_workers and broken) and "DataLoader worker (pid" not in str(error):
+            raise
+        failure = SaccadeError("a process that reads data died; try fewer --workers, or a smaller batch")
+        failure.exit_code = 1
+        raise failure from None
 
 
-def worker_died(error: RuntimeError) -> SaccadeError | None:
-    """The sentence for PyTorch's way to say that a worker is gone, which can reach us in the middle of anything."""
-    if "DataLoader worker" not in str(error):
-        return None
-    failure = SaccadeError("a process that reads data died; try fewer --workers, or a smaller batch")
-    failure.exit_code = 1
-    return failure
+def _calm(loader: DataLoader[Any]) -> Iterator[Any]:
+    """A loader's iterator that says that a worker is gone when it is asked for a batch, and never before.
+
+    PyTorch also raises that from a signal handler, wherever the main thread happens to be: in the middle of a
+    checkpoint, or of a clean-up that must not fail.
+    """
+    ours = loader.num_workers > 0 and threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGCHLD) if ours and hasattr(signal, "SIGCHLD") else None
+    stream = iter(loader)
+    if before is not None:
+        signal.signal(signal.SIGCHLD, before)
+    return stream
 
 
 _ERROR = f"{SaccadeError.__module__}.{SaccadeError.__name__}"

@@ -11,6 +11,7 @@ on each of them (with its own ``--node-rank``), in a folder that all of them sha
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -50,18 +51,21 @@ def launch(args: Sequence[str], runtime: Runtime, quiet: bool) -> int:
             start_new_session=True,
         )
         stop.listeners.append(lambda number: child.send_signal(signal.SIGTERM))
-        said = _sentence(child, progress)
-        code = child.wait()
+        said, code = _last_words(child, progress)
     if stop():
         raise Interrupted(said or "stopped", stop.signal_number)
     if code:
-        raise SaccadeError(said or f"one of the {runtime.devices} processes died, and the others were stopped")
+        failure = SaccadeError(said or f"one of the {runtime.devices} processes died, and the others were stopped")
+        failure.exit_code = code
+        raise failure
     return 0
 
 
-def _sentence(child: subprocess.Popen[str], progress: Progress) -> str:
-    """Show what the processes report; of what they and torchrun complain about, the sentence that is ours."""
+def _last_words(child: subprocess.Popen[str], progress: Progress) -> tuple[str, int]:
+    """Show what the processes report; of what they and torchrun complain about, the sentence that is ours and the exit
+    code of the process that failed first (torchrun's own is always 1)."""
     assert child.stderr is not None
     plain = follow(child.stderr, progress)
-    ours = [line.removeprefix("saccade: ") for line in plain if line.startswith("saccade: ")]
-    return ours[0] if ours else ""
+    ours = next((line.removeprefix("saccade: ") for line in plain if line.startswith("saccade: ")), "")
+    first = next((int(found[1]) for line in plain if (found := re.search(r"exitcode\s*: (-?\d+)", line))), 1)
+    return ours, child.wait() and (first if ours and first > 0 else 1)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from saccade import catalogue
 from saccade.config import to_json
 from saccade.context import Context
-from saccade.data.loader import Data, Plan, worker_died
+from saccade.data.loader import Data, Plan
 from saccade.engine import checkpoint
 from saccade.engine.devices import float_type, over_processes
 from saccade.engine.evaluate import run_evaluation
@@ -121,8 +121,6 @@ class Fit:
             except Cancelled:
                 self._leave_if_asked()
                 raise
-            except RuntimeError as error:
-                raise worker_died(error) or error from None
         if self.leads:
             write_json(self.run.folder / "facts.json", to_json(self.ctx.facts))
         return self.model.eval()
@@ -151,7 +149,8 @@ class Fit:
         insert(self.model, found.weights, found.folder)
         for name, parameter in self.model.named_parameters():
             parameter.requires_grad_(name not in found.state["frozen"])
-        self.place = Place(**found.state["place"])
+        known = {f.name for f in dataclasses.fields(Place)}
+        self.place = Place(**{name: value for name, value in found.state["place"].items() if name in known})
         self.ctx.rebuilt = found.state["rebuilt"]
         self.memories = found.state["optimisers"]
         self.progress.say(f"{self.run.folder.name} goes on from step {self.place.total}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -53,6 +54,7 @@ class Stepper:
     ) -> None:
         self.system, self.ctx, self.model, self.fabric = system, ctx, model, fabric
         self.specs = phase.optimisers() if phase.epochs or phase.steps else {}
+        self.weight = 1.0
         self.by_hand = system.offers("update") and not (system.offers("losses") and self.specs)
         self._refuse_nonsense(phase)
         fabric.to_device(model.train())
@@ -60,10 +62,10 @@ class Stepper:
             name: build_optimiser(spec, system.parameters(model, name, alone=len(self.specs) == 1))
             for name, spec in self.specs.items()
         }
-        objective = Objective(system, ctx, model)
-        if self.plain and not self.by_hand:
-            self.objective, *wrapped = fabric.setup(objective, *self.plain.values())
-        else:
+        self.objective: Any = Objective(system, ctx, model)
+        if self.plain and not self.by_hand and ctx.world > 1:
+            self.objective, *wrapped = fabric.setup(self.objective, *self.plain.values())
+        else:  # one process has nothing to synchronise
             wrapped = [fabric.setup_optimizers(o) for o in self.plain.values()]
         self.optimisers = dict(zip(self.plain, wrapped, strict=True))
         for name, optimiser in self.plain.items():
@@ -87,9 +89,10 @@ class Stepper:
         for name, spec in self.specs.items():
             set_rate(self.plain[name], rate(spec))
         if self.by_hand:
+            self.weight, piece = pieces[0]
             with self.fabric.autocast():
-                named = self.system.update(self.ctx, self.model, pieces[0][1])
-            return self._checked(named)
+                named = self.system.update(self.ctx, self.model, piece)
+            return self._checked(named, self.weight)
         seen: dict[str, float] = {}
         for name, spec in self.specs.items():
             if (step + 1) % spec.every == 0:
@@ -99,26 +102,29 @@ class Stepper:
 
     def _descend(self, name: str, spec: Optimiser, pieces: Sequence[tuple[float, Any]]) -> dict[str, float]:
         optimiser = self.optimisers[name]
-        optimiser.zero_grad(set_to_none=True)
+        self.plain[name].zero_grad(set_to_none=True)
         seen: dict[str, float] = {}
         for number, (weight, piece) in enumerate(pieces, 1):
             alone = self.ctx.world == 1 or number == len(pieces)
             with nullcontext() if alone else self.fabric.no_backward_sync(self.objective):
-                named = self.objective(piece)
-                for key, value in self._checked(named).items():
-                    seen[key] = seen.get(key, 0.0) + value * weight
-                total = sum(named.values(), start=torch.zeros((), device=self.ctx.device))
+                with self.fabric.autocast():  # the losses only: gradients have the types of what they belong to
+                    named = self.objective(piece)
+                for key, value in self._checked(named, weight).items():
+                    seen[key] = seen.get(key, 0.0) + value
+                total = functools.reduce(torch.add, named.values())
                 self.fabric.backward(total * weight if weight != 1 else total)
         if spec.clip:
             self.fabric.clip_gradients(self.objective, optimiser, max_norm=spec.clip, error_if_nonfinite=False)
         optimiser.step()
         return seen
 
-    def _checked(self, losses: Mapping[str, Tensor]) -> dict[str, float]:
-        """Losses as numbers, the mean over all processes; one that is not finite ends the run."""
+    def _checked(self, losses: Mapping[str, Tensor], weight: float) -> dict[str, float]:
+        """Losses as numbers, each with the weight of its piece, the mean over all processes; one that is not finite
+        ends the run."""
         if not losses:
             raise SaccadeError(f"a training step of {self.system.about.name} gave no losses")
         stacked = torch.stack([value.detach().float() for value in losses.values()])
+        stacked = stacked * weight if weight != 1 else stacked
         if self.ctx.world > 1:
             stacked = over_processes(self.fabric, stacked, "mean")
         values = dict(zip(losses, stacked.tolist(), strict=True))  # one transfer for all
@@ -128,8 +134,8 @@ class Stepper:
         return values
 
     def _backward_by_hand(self, loss: Tensor) -> None:
-        """Back-propagate, and average the gradients over processes."""
-        self.fabric.backward(loss)
+        """Back-propagate, and average the gradients over processes, each with the weight of its share."""
+        self.fabric.backward(loss * self.weight if self.weight != 1 else loss)
         if self.ctx.world > 1:
             for parameter in self.model.parameters():
                 if parameter.grad is not None:

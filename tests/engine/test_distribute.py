@@ -1,0 +1,153 @@
+"""Several processes: what one would compute, written by one, and ended together."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from saccade.files import load_tensors
+from saccade.run import Run, runs
+
+FAKES = Path(__file__).parents[1] / "contract" / "fakes"
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(FAKES), "OMP_NUM_THREADS": "1"}
+
+
+def saccade(*args):
+    return [sys.executable, "-m", "saccade", *map(str, args)]
+
+
+def train(root, *args):
+    done = subprocess.run(
+        saccade("train", *args, "--runs", root, "--json", "--quiet"), capture_output=True, text=True, env=ENVIRONMENT
+    )
+    assert done.returncode == 0, done.stderr
+    return Run.open(Path(json.loads(done.stdout)["run"]))
+
+
+def numbers(run):
+    """Every loss and metric of a run, in order."""
+    return [v for line in run.metrics() for part in ("losses", "metrics") for v in line.get(part, {}).values()]
+
+
+def started(root, *args):
+    """A run of several processes that has taken its first steps, and the process that started it."""
+    child = subprocess.Popen(
+        saccade("train", *args, "--runs", root),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    while not any(root.glob("*/*/metrics.jsonl")):
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.05)
+    return next(runs(args[0], root)), child
+
+
+def ranks_below(process):
+    """The processes that train, below the one that was started."""
+    found, todo = [], [process]
+    while todo:
+        below = [int(p) for p in Path(f"/proc/{todo[0]}/task/{todo[0]}/children").read_text().split()]
+        todo = todo[1:] + below
+        found += [p for p in below if b"saccade" in Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")[2]]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("fake-mining", []),
+        pytest.param("fake-byhand", ["--train.batch", 7], marks=pytest.mark.slow),  # shares of four and three
+    ],
+)
+def test_two_processes_learn_what_one_does(name, flags, tmp_path):
+    one, two = (train(tmp_path / str(count), name, "--devices", count, *flags) for count in (1, 2))
+    assert numbers(two) == pytest.approx(numbers(one), rel=1e-5)
+    assert two.metrics_found == pytest.approx(one.metrics_found, rel=1e-5)  # every sample once: the counts are odd
+    for tensors in zip(*(load_tensors(run.weights)[0].values() for run in (one, two)), strict=True):
+        assert (tensors[0] - tensors[1]).abs().max() < 1e-5
+    assert len(list((two.folder / "tensorboard").iterdir())) == 1  # one process wrote
+    assert not [p for p in two.folder.rglob("*") if p.name.endswith(".partial")]
+
+
+def test_a_process_that_dies_ends_the_run_with_a_sentence(tmp_path):
+    run, child = started(tmp_path, "fake-byhand", "--devices", 2, "--train.steps", 1_000_000, "--save-every", 0)
+    os.kill(ranks_below(child.pid)[-1], signal.SIGKILL)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == 1
+    assert said.strip().splitlines()[-1] == "saccade: one of the 2 processes died, and the others were stopped"
+    assert "Traceback" not in said
+    assert any((run.folder / "checkpoints").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_all_processes_answer_a_signal_and_the_run_goes_on_with_any_number(number, code, tmp_path):
+    run, child = started(tmp_path, "fake-byhand", "--devices", 2, "--train.steps", 3000, "--seed", 3)
+    child.send_signal(number)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == code
+    assert re.search(r"^saccade: stopped after step \d+; go on with: ", said, re.MULTILINE)
+    args = ["train", "--resume", run.folder, "--devices", 1, "--json", "--quiet"]
+    assert subprocess.run(saccade(*args), env=ENVIRONMENT, capture_output=True).returncode == 0
+    whole = train(tmp_path / "whole", "fake-byhand", "--train.steps", 3000, "--seed", 3)
+    assert run.metrics_found == pytest.approx(whole.metrics_found, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_what_is_wrong_with_the_run_keeps_its_exit_code(tmp_path):
+    args = ["train", "fake-byhand", "--devices", 2, "--runs", tmp_path, "--train.optimiser.lr", "1e30"]
+    done = subprocess.run(saccade(*args), env=ENVIRONMENT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 1
+    assert re.fullmatch(r"saccade: the loss 'fit' is (inf|nan) at step \d+ of .*", done.stderr.strip().splitlines()[-1])
+
+
+def test_several_machines_are_answered_with_the_line_to_start_on_each(capsys):
+    from saccade.cli.main import main
+
+    assert main(["train", "fake-byhand", "--devices", "2", "--nodes", "2"]) == 2
+    said = capsys.readouterr().err
+    assert "torchrun --nnodes 2 --nproc-per-node 2 --node-rank RANK" in said
+    assert said.strip().endswith("-m saccade train fake-byhand --devices 2 --nodes 2")
+
+
+@pytest.mark.slow
+def test_the_line_for_several_machines_works_with_two_groups_on_this_one(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    line = "--nnodes 2 --nproc-per-node 1 --master-addr 127.0.0.1 --master-port"
+    command = [sys.executable, "-m", "torch.distributed.run", *line.split(), str(port)]
+    args = [
+        "-m",
+        "saccade",
+        "train",
+        "fake-mining",
+        "--devices",
+        "1",
+        "--nodes",
+        "2",
+        "--runs",
+        str(tmp_path),
+        "--json",
+    ]
+    groups = [
+        subprocess.Popen(
+            [*command, "--node-rank", str(rank), *args], stdout=subprocess.PIPE, env=ENVIRONMENT, text=True
+        )
+        for rank in (0, 1)
+    ]
+    printed = [group.communicate(timeout=200)[0] for group in groups]
+    assert [group.returncode for group in groups] == [0, 0]
+    assert printed[1] == ""  # the first process speaks for all
+    run = Run.open(Path(json.loads(printed[0])["run"]))
+    one = train(tmp_path / "one", "fake-mining")
+    assert numbers(run) == pytest.approx(numbers(one), rel=1e-5)
