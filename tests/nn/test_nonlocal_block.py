@@ -24,7 +24,9 @@ from saccade.nn import (
 )
 from saccade.nn.graphfilter import Chebyshev, Neighbours
 from saccade.ops import Graph
+from saccade.ops.graph import FEW
 from saccade.reference import nonlocal_block as plain
+from saccade.reference.blocks import DENSE, FORMULAS, two_products
 
 NAMES = sorted(BLOCKS)
 ORDERLESS = [name for name in NAMES if not name.startswith("cc")]
@@ -56,49 +58,29 @@ def same(ours, theirs, leaves):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
 
 
-def layers(block):
-    return [block.theta.weight, block.phi.weight, block.g.weight]
-
-
-def many(block):
-    return [layer.weight for layer in block.filter.w]
-
-
-FORMULAS = {
-    "nl": lambda b, x, s: plain.nl(x, *layers(b), b.filter.w.weight),
-    "nl-gaussian": lambda b, x, s: plain.neighbours(plain.gaussian_affinity(x), x, b.g.weight, b.filter.w.weight),
-    "nl-dot": lambda b, x, s: plain.neighbours(
-        plain.dot_affinity(x, b.theta.weight, b.phi.weight), x, b.g.weight, b.filter.w.weight
-    ),
-    "nl-concatenation": lambda b, x, s: plain.neighbours(
-        plain.concatenation_affinity(x, b.theta.weight, b.phi.weight, b.compare), x, b.g.weight, b.filter.w.weight
-    ),
-    "ns": lambda b, x, s: plain.ns(x, *layers(b), b.filter.w.weight),
-    "a2": lambda b, x, s: plain.a2(x, *layers(b), b.filter.w.weight),
-    "cgnl": lambda b, x, s: plain.cgnl(x, *layers(b), b.filter.w.weight, "rbf"),
-    "cgnl-dot": lambda b, x, s: plain.cgnl(x, *layers(b), b.filter.w.weight, "dot"),
-    "cc": lambda b, x, s: plain.cc(x, *layers(b), *s),
-    "snl": lambda b, x, s: plain.snl(x, *layers(b), *many(b)),
-    "gsnl": lambda b, x, s: plain.gsnl(x, *layers(b), *many(b)),
-    "chebysnl": lambda b, x, s: plain.chebysnl(x, *layers(b), *many(b)),
-    "cayleysnl": lambda b, x, s: plain.cayleysnl(
-        x, *layers(b), *(w.weight for w in (b.filter.w1, b.filter.w2, b.filter.wh)), kernel="sigmoid"
-    ),
-    "cayleysnl-relu": lambda b, x, s: plain.cayleysnl(
-        x, *layers(b), *(w.weight for w in (b.filter.w1, b.filter.w2, b.filter.wh)), kernel="relu"
-    ),
-    "cayleyexact": lambda b, x, s: plain.cayleyexact(x, *layers(b), b.filter.zoom, *many(b)),
-}
-
-
 @pytest.mark.parametrize("name", sorted(FORMULAS))
 @pytest.mark.parametrize("inner", [2, 9])  # factors thinner than the matrix, and thicker: both paths
 def test_a_block_is_its_papers_formula_forward_and_backward(name, inner):
     block, shape = filled(BLOCKS[name](8, inner)), (3, 4)
     x = random(2, 12, 8).requires_grad_()
-    affinity, z = block.affinity(x, shape), block.g(x)
     leaves = [x, *(p for n, p in block.named_parameters() if not n.startswith("norm"))]
-    same(block.filter(affinity, z, z), FORMULAS[name](block, x, shape), leaves)
+    same(block.operate(x, shape), FORMULAS[name](block, x, shape), leaves)
+
+
+@pytest.mark.parametrize("name", sorted(FORMULAS))
+def test_the_forms_that_are_raced_against_are_the_formulas_too(name):
+    block, x = filled(BLOCKS[name](8)), random(2, 12, 8)
+    torch.testing.assert_close(DENSE[name](block, x, (3, 4)), FORMULAS[name](block, x, (3, 4)))
+    if name == "cc":
+        torch.testing.assert_close(two_products(block, x, (3, 4)), FORMULAS[name](block, x, (3, 4)))
+
+
+@pytest.mark.parametrize("name", sorted(set(FORMULAS) - {"cc", "cgnl", "cgnl-dot"}))
+def test_a_block_on_many_positions_is_its_dense_form_forward_and_backward(name):
+    block = filled(BLOCKS[name](6, 3))
+    x = random(1, FEW + 44, 6).requires_grad_()
+    leaves = [x, *(p for n, p in block.named_parameters() if not n.startswith("norm"))]
+    same(block.operate(x), DENSE[name](block, x, ()), leaves)
 
 
 def test_every_block_has_its_formula_here():

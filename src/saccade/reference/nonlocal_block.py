@@ -42,6 +42,12 @@ def concatenation_affinity(x: Tensor, theta: Tensor, phi: Tensor, compare: Tenso
     return (torch.cat([left, right], -1) @ compare.flatten()).relu() / x.shape[-2]
 
 
+def summed_affinity(x: Tensor, theta: Tensor, phi: Tensor, compare: Tensor) -> Tensor:
+    """The same as a sum of two numbers a pair, ``relu(w_θ·θ_i + w_φ·φ_j) / N``."""
+    left, right = x @ theta.mT @ compare[0], x @ phi.mT @ compare[1]
+    return (left[..., :, None] + right[..., None, :]).relu() / x.shape[-2]
+
+
 def double_affinity(x: Tensor, theta: Tensor, phi: Tensor) -> Tensor:
     """Eqs. 12 and 13: softmax over channels times softmax over positions."""
     return (x @ theta.mT).softmax(-1) @ (x @ phi.mT).softmax(-2).mT
@@ -98,6 +104,12 @@ def ns(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, w: Tensor) -> Tensor:
     return (softmax_affinity(x, theta, phi)[..., None] * differences).sum(-2) @ w.mT
 
 
+def dense_ns(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, w: Tensor) -> Tensor:
+    """Eq. 9, ``A Z W - Z W``, with the dense matrix."""
+    z = x @ g.mT
+    return softmax_affinity(x, theta, phi) @ z @ w.mT - z @ w.mT
+
+
 def neighbours(affinity: Tensor, x: Tensor, g: Tensor, w: Tensor) -> Tensor:
     """``A Z W`` with a dense matrix."""
     return affinity @ (x @ g.mT) @ w.mT
@@ -131,6 +143,23 @@ def cc(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, height: int, width: int
             weight = (key[:, seen] @ query[:, i * width + j].unsqueeze(-1)).softmax(-2)
             out.append((weight * value[:, seen]).sum(-2))
     return torch.stack(out, -2)
+
+
+def two_product_cc(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, height: int, width: int) -> Tensor:
+    """Huang et al. as their code has it: scores by column and by row, batches of small products, one softmax."""
+    batch = x.shape[0]
+    grids = [(x @ w.mT).reshape(batch, height, width, -1) for w in (theta, phi, g)]
+    columns = [t.transpose(1, 2).reshape(batch * width, height, -1) for t in grids]
+    rows = [t.reshape(batch * height, width, -1) for t in grids]
+    own = torch.full((height,), -math.inf, dtype=x.dtype, device=x.device).diag()  # zero times infinity stays out of it
+    own = torch.where(torch.eye(height, dtype=torch.bool, device=x.device), own, 0)
+    by_column = (columns[0] @ columns[1].mT + own).reshape(batch, width, height, height).transpose(1, 2)
+    by_row = (rows[0] @ rows[1].mT).reshape(batch, height, width, width)
+    weights = torch.cat([by_column, by_row], -1).softmax(-1)
+    along_column = weights[..., :height].transpose(1, 2).reshape(batch * width, height, height) @ columns[2]
+    along_row = weights[..., height:].reshape(batch * height, width, width) @ rows[2]
+    out = along_column.reshape(batch, width, height, -1).transpose(1, 2) + along_row.reshape(batch, height, width, -1)
+    return out.flatten(1, 2)
 
 
 def snl(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
