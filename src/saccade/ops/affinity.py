@@ -22,6 +22,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal, Protocol
 
 import torch
@@ -268,30 +269,32 @@ class CrissCrossAffinity:
 
     def __matmul__(self, z: Tensor) -> Tensor:
         """``A @ z`` for ``z`` of shape (..., N, C)."""
-        query, key, values = (self._grid(t) for t in (self.query, self.key, z))
-        axes = range(-len(self.shape) - 1, -1)
-        scores = [self._along(query, axis) @ self._along(key, axis).mT for axis in axes]  # (..., other axes, L, L)
+        axes = range(len(self.shape))
+        query = self.query * math.log2(math.e)  # powers of two: exp is slow where it comes to nothing
+        scores = [self._lines(query, axis) @ self._lines(self.key, axis).mT for axis in axes]  # (lines, L, L)
         for score in scores[1:]:
             own = torch.eye(score.shape[-1], dtype=torch.bool, device=score.device)
             score.masked_fill_(own, -math.inf)
         with torch.no_grad():
-            tops = [self._back(wide(s).amax(-1, keepdim=True), axis) for s, axis in zip(scores, axes, strict=True)]
-            top = torch.stack(tops).amax(0)  # cancels, and keeps exp from overflowing
-        total, degree = torch.zeros((), device=z.device), torch.zeros((), device=z.device)
-        for score, axis in zip(scores, axes, strict=True):
-            weight = (score - self._along(top, axis)).exp()
-            total = total + self._back(weight.to(values.dtype) @ self._along(values, axis), axis)
-            degree = degree + self._back(weight.sum(-1, keepdim=True), axis)
-        return (total / degree).to(z.dtype).reshape(z.shape)
+            tops = [self._tokens(s.amax(-1, keepdim=True), axis, z) for axis, s in zip(axes, scores, strict=True)]
+            top = torch.stack(tops).amax(0)  # cancels, and keeps the powers from overflowing
+        # Divided by the degree after the products, which are narrower than the scores.
+        weights = [s.sub_(self._lines(top, axis)).exp2_() for axis, s in zip(axes, scores, strict=True)]
+        values = [self._lines(z, axis) for axis in axes]
+        total = [self._tokens(w.to(v.dtype) @ v, axis, z) for axis, w, v in zip(axes, weights, values, strict=True)]
+        degree = [self._tokens(wide(w).sum(-1, keepdim=True), axis, z) for axis, w in zip(axes, weights, strict=True)]
+        return (sum(total[1:], total[0]) / sum(degree[1:], degree[0])).to(z.dtype)
 
-    def _grid(self, t: Tensor) -> Tensor:
-        return t.reshape(*t.shape[:-2], *self.shape, t.shape[-1])
+    def _lines(self, t: Tensor, axis: int) -> Tensor:
+        """Tokens (..., N, c) as lines along an axis: (lines, L, c)."""
+        grid = t.reshape(-1, *self.shape, t.shape[-1])
+        return grid.movedim(axis + 1, -2).flatten(0, -3)
 
-    @staticmethod
-    def _along(t: Tensor, axis: int) -> Tensor:
-        return t.transpose(axis, -2) if axis != -2 else t
-
-    _back = _along  # a transposition undoes itself
+    def _tokens(self, lines: Tensor, axis: int, like: Tensor) -> Tensor:
+        """The way back: (..., N, c)."""
+        others = [length for number, length in enumerate(self.shape) if number != axis]
+        grid = lines.unflatten(0, (-1, *others)).movedim(-2, axis + 1)
+        return grid.reshape(*like.shape[:-1], lines.shape[-1])
 
     def rows(self, index: Tensor) -> Tensor:
         """Rows of A for positions ``index`` (P,): (..., P, N)."""
@@ -408,15 +411,26 @@ def _symmetric_product(
 
 def criss_cross(shape: tuple[int, ...], device: torch.device | None = None) -> Tensor:
     """Which positions of a grid differ in at most one coordinate, themselves included: (N, N) of booleans."""
-    return (_coordinates(shape, device)[:, None] != _coordinates(shape, device)).sum(-1) <= 1
+    if len(shape) == 1:
+        return torch.ones(*shape, *shape, dtype=torch.bool, device=device)
+    same = _by_axis(shape, [torch.eye(length, dtype=torch.bool, device=device) for length in shape])
+    lines = [[other for number, other in enumerate(same) if number != axis] for axis in range(len(same))]
+    return _pairs(shape, reduce(torch.logical_or, [reduce(torch.logical_and, line) for line in lines]))
 
 
 def window(shape: tuple[int, ...], radius: int, device: torch.device | None = None) -> Tensor:
     """Which positions of a grid are at most ``radius`` apart in every coordinate: (N, N) of booleans."""
-    place = _coordinates(shape, device)
-    return (place[:, None] - place).abs().amax(-1) <= radius
+    places = [torch.arange(length, device=device) for length in shape]
+    near = _by_axis(shape, [(place[:, None] - place).abs() <= radius for place in places])
+    return _pairs(shape, reduce(torch.logical_and, near))
 
 
-def _coordinates(shape: tuple[int, ...], device: torch.device | None) -> Tensor:
-    axes = [torch.arange(length, device=device) for length in shape]
-    return torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, -2)  # (N, dimensions)
+def _by_axis(shape: tuple[int, ...], tables: list[Tensor]) -> list[Tensor]:
+    """Tables (L, L) of each axis, so that they broadcast to (*shape, *shape)."""
+    ones = [1] * len(shape)
+    sides = [[*ones[:axis], length, *ones[axis + 1 :]] for axis, length in enumerate(shape)]
+    return [table.reshape(side * 2) for table, side in zip(tables, sides, strict=True)]
+
+
+def _pairs(shape: tuple[int, ...], table: Tensor) -> Tensor:
+    return table.expand(*shape, *shape).reshape(math.prod(shape), math.prod(shape))

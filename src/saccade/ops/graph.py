@@ -72,7 +72,7 @@ def connect(query: Tensor, key: Tensor, graph: Graph, shape: tuple[int, ...] | N
     if graph.support != "everywhere" and math.prod(shape or ()) != query.shape[-2]:
         raise ValueError(f"the support {graph.support!r} needs the grid of {query.shape[-2]} positions, got {shape}")
     plain = (graph.symmetrise, graph.normalise) == (False, "row")
-    if graph.support == "criss-cross" and graph.kernel == "gaussian" and plain and shape:
+    if graph.support == "criss-cross" and graph.kernel == "gaussian" and plain and shape and query.shape[-2] > FEW // 4:
         return CrissCrossAffinity(query, key, shape)
     if graph.support != "everywhere":
         return _dense(query, key, graph, shape)
@@ -174,8 +174,11 @@ def _divided(found: FactoredAffinity, how: Normalisation) -> FactoredAffinity:
 def _dense(query: Tensor, key: Tensor, graph: Graph, shape: tuple[int, ...] | None) -> DenseAffinity:
     inside = None if graph.support == "everywhere" else _inside(graph.support, shape or (), query.device)
     with full_precision(query):
+        if graph.kernel == "gaussian" and (graph.symmetrise, graph.normalise) == (False, "row"):
+            scores = wide(query) @ wide(key).mT
+            return DenseAffinity((scores if inside is None else scores.masked_fill(~inside, -math.inf)).softmax(-1))
         if graph.kernel == "gaussian" and graph.normalise in ("row", "symmetric"):
-            matrix = _safe_gaussian(query, key, inside, by_row=graph.normalise == "row" and not graph.symmetrise)
+            matrix = _safe_gaussian(query, key, inside)
         else:
             matrix = kernel(query, key, graph.kernel)
             matrix = matrix if inside is None else matrix * inside
@@ -189,12 +192,12 @@ def _inside(support: Support, shape: tuple[int, ...], device: torch.device) -> T
     return window(shape, support, device) if isinstance(support, int) else criss_cross(shape, device)
 
 
-def _safe_gaussian(query: Tensor, key: Tensor, inside: Tensor | None, by_row: bool) -> Tensor:
-    """``exp(q·k)`` up to a constant (of each row or of all) that the degrees cancel. Without it exp overflows."""
+def _safe_gaussian(query: Tensor, key: Tensor, inside: Tensor | None) -> Tensor:
+    """``exp(q·k)`` up to a constant that the degrees cancel. Without it exp overflows."""
     scores = wide(query) @ wide(key).mT
     if inside is not None:
         scores = scores.masked_fill(~inside, -math.inf)
-    return (scores - scores.detach().amax(-1 if by_row else (-2, -1), keepdim=True)).exp()
+    return (scores - scores.detach().amax((-2, -1), keepdim=True)).exp()
 
 
 def _normalised(matrix: Tensor, how: Normalisation, seen: Tensor | int) -> Tensor:

@@ -57,7 +57,7 @@ FORMULAS: Mapping[str, Formula] = {
 
 DENSE: Mapping[str, Formula] = {
     **FORMULAS,
-    "nl": _neighbours(lambda b, x: plain.softmax_affinity(x, *_embeddings(b))),
+    "nl": _neighbours(lambda b, x: plain.fused_softmax_affinity(x, *_embeddings(b))),
     "nl-concatenation": _neighbours(lambda b, x: plain.summed_affinity(x, *_embeddings(b), b.compare)),
     "ns": lambda b, x, shape: plain.dense_ns(x, *_inputs(b), b.filter.w.weight),
     "a2": _neighbours(lambda b, x: plain.double_affinity(x, *_embeddings(b))),

@@ -20,6 +20,11 @@ def softmax_affinity(x: Tensor, theta: Tensor, phi: Tensor) -> Tensor:
     return _rows_of_exp((x @ theta.mT) @ (x @ phi.mT).mT)
 
 
+def fused_softmax_affinity(x: Tensor, theta: Tensor, phi: Tensor) -> Tensor:
+    """The same by PyTorch's softmax."""
+    return ((x @ theta.mT) @ (x @ phi.mT).mT).softmax(-1)
+
+
 def gaussian_affinity(x: Tensor) -> Tensor:
     """``exp(x_i·x_j)`` over its row sum."""
     return _rows_of_exp(x @ x.mT)
@@ -107,7 +112,7 @@ def ns(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, w: Tensor) -> Tensor:
 def dense_ns(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, w: Tensor) -> Tensor:
     """Eq. 9, ``A Z W - Z W``, with the dense matrix."""
     z = x @ g.mT
-    return softmax_affinity(x, theta, phi) @ z @ w.mT - z @ w.mT
+    return fused_softmax_affinity(x, theta, phi) @ z @ w.mT - z @ w.mT
 
 
 def neighbours(affinity: Tensor, x: Tensor, g: Tensor, w: Tensor) -> Tensor:
