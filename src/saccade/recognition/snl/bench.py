@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -45,21 +46,25 @@ def contests() -> Iterator[Contest]:
 
 def contest(block: str, positions: int) -> Contest:
     """A block against its dense form."""
+    rivals = ["dense", "column and row products"] if block == "cc" else ["dense"]
+    made = {form: work(block, positions, form) for form in ("ours", *rivals)}
+    return Contest(f"{LABELS[block]}, N = {positions}", made.pop("ours"), made)
+
+
+def work(block: str, positions: int, form: str) -> Callable[[], Any]:
+    """One call of a block in a form, forward and backward."""
     made, tokens, shape = ready(block, positions)
-    rivals = {"dense": both_ways(lambda: DENSE[block](made, tokens, shape))}
-    if block == "cc":
-        rivals["column and row products"] = both_ways(lambda: two_products(made, tokens, shape))
-    ours = both_ways(lambda: made.operate(tokens, shape))
-    return Contest(f"{LABELS[block]}, N = {positions}", ours, rivals)
+    run: Callable[[], Tensor]
+    if form == "ours":
+        run = partial(made.operate, tokens, shape)
+    else:
+        run = partial(DENSE[block] if form == "dense" else two_products, made, tokens, shape)
+    return lambda: torch.autograd.backward(run().sum())
 
 
 def ready(block: str, positions: int) -> tuple[Any, Tensor, tuple[int, int]]:
     """A block, tokens, and the grid they are on."""
     side = math.isqrt(positions)
     tokens = torch.randn(1, positions, CHANNELS, generator=generator("bench", positions)).requires_grad_()
+    torch.manual_seed(0)
     return BLOCKS[block](CHANNELS, INNER), tokens, (positions // side, side)
-
-
-def both_ways(run: Callable[[], Tensor]) -> Callable[[], Any]:
-    """Forward and backward."""
-    return lambda: torch.autograd.backward(run().sum())
