@@ -29,6 +29,8 @@ from saccade.reference import nonlocal_block as plain
 from saccade.reference.blocks import DENSE, FORMULAS, two_products
 
 NAMES = sorted(BLOCKS)
+VARIED = ("nl", "nl-concatenation", "cgnl", "cc", "snl", "cayleyexact")
+"""One of each way to compute: compiling takes seconds."""
 ORDERLESS = [name for name in NAMES if not name.startswith("cc")]
 
 
@@ -310,7 +312,7 @@ def test_half_precision_is_near_and_does_not_overflow_where_degrees_do(name, kin
     assert (low.float() - exact).norm() <= 0.05 * exact.norm()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [n if n in VARIED else pytest.param(n, marks=pytest.mark.slow) for n in NAMES])
 def test_compiling_breaks_no_graph(name):
     block, x = filled(BLOCKS[name](8, 2)), random(2, 8, 4, 4).requires_grad_()
     torch._dynamo.reset()
