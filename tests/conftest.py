@@ -9,6 +9,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 import torch
 
+pytest_plugins = ["durations"]
+
 
 @pytest.fixture(autouse=True)
 def one_thread():

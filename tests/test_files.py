@@ -30,6 +30,12 @@ def test_tensors_come_back_with_their_metadata_even_when_they_share_memory(tmp_p
         assert torch.equal(found[name], expected)
 
 
+def test_weights_can_be_read_by_whoever_may_read_other_files(tmp_path):
+    (tmp_path / "other").touch()
+    save_tensors(tmp_path / "w.safetensors", {"a": torch.ones(2)})
+    assert (tmp_path / "w.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
 def test_equal_tensors_are_equal_files(tmp_path):
     for name in ("one", "two"):
         save_tensors(tmp_path / name, {"b": torch.ones(3), "a": torch.zeros(2)}, {"saccade": "x"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 
-import numpy as np
+import numpy.random  # by name: NumPy loads it on first use, which in a forked worker can meet a held import lock
 import torch
 
 
@@ -31,7 +31,7 @@ def seed_everything(device: torch.device, *parts: int | str) -> None:
     """
     seed = derive(*parts)
     random.seed(seed)
-    np.random.seed(seed & 0xFFFFFFFF)
+    numpy.random.seed(seed & 0xFFFFFFFF)
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.manual_seed(seed)

@@ -1,8 +1,8 @@
 """Checkpoints: written whole or not at all, checked when read, and never executed.
 
 ``checkpoints/000012/`` holds ``weights.safetensors`` (which alone rebuilds the model), ``state.pt`` (optimisers and
-the place in the run) and ``manifest.json`` (size and hash of both). The folder is made under another name and moved
-into place; the newest two are kept, so that a damaged one has another before it.
+the place in the run) and ``manifest.json`` (the format, and size and hash of both). The folder is made under another
+name and moved into place; the newest two are kept, so that a damaged one has another before it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from saccade.errors import SaccadeError
+from saccade import __version__
+from saccade.config import digest
+from saccade.errors import SaccadeError, reason
 from saccade.files import load_archive, load_tensors, read_json, replacing, save_tensors, write_json
 
+PARTS = ("weights.safetensors", "state.pt")
 KEPT = 2
+FORMAT = 1
+"""Raised when a run can no longer go on from what an older version wrote. Its weights can still be read."""
+
+
+class OtherFormat(SaccadeError):
+    """A whole checkpoint, of a version whose runs cannot be carried on here."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +51,17 @@ def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], 
     try:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        save_tensors(partial / "weights.safetensors", weights, metadata)
-        torch.save(state, partial / "state.pt")
-        write_json(partial / "manifest.json", {p.name: _seal(p) for p in sorted(partial.iterdir())})
+        save_tensors(partial / PARTS[0], weights, metadata)
+        torch.save(state, partial / PARTS[1])
+        seals = {p.name: _seal(p) for p in sorted(partial.iterdir())}
+        manifest = {"format": FORMAT, "version": __version__, "files": seals}
+        write_json(partial / "manifest.json", manifest | {"seal": digest(manifest)})
         partial.rename(folder)
     except (OSError, RuntimeError) as error:  # torch.save reports a full disk as a RuntimeError
-        raise SaccadeError(f"cannot write the checkpoint {folder}: {str(error).splitlines()[0]}") from error
+        raise SaccadeError(f"cannot write the checkpoint {folder}: {reason(error)}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    publish(folder / "weights.safetensors", run / "last.safetensors")
+    publish(folder / PARTS[0], run / "last.safetensors")
     for old in _newest_first(run)[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
     return folder
@@ -72,6 +83,8 @@ def latest(run: Path, say: Callable[[str], None]) -> Checkpoint | None:
     for number, folder in enumerate(folders, 1):
         try:
             return read(folder)
+        except OtherFormat:  # not damaged: passing it over would lose what was trained
+            raise
         except SaccadeError as error:
             left = "using the one before it" if number < len(folders) else "no other is left: starting over"
             say(f"{error}; {left}")
@@ -81,14 +94,19 @@ def latest(run: Path, say: Callable[[str], None]) -> Checkpoint | None:
 def read(folder: Path) -> Checkpoint:
     """A checkpoint, after checking that it is what was written."""
     manifest = read_json(folder / "manifest.json") if (folder / "manifest.json").exists() else None
-    if not isinstance(manifest, dict) or not manifest:
-        raise SaccadeError(f"the checkpoint {folder} is damaged: its manifest is missing")
-    for name, seal in manifest.items():
-        path = folder / name
-        if path.parent != folder or not path.is_file() or _seal(path) != seal:
+    if not isinstance(manifest, dict) or manifest.pop("seal", None) != digest(manifest):
+        raise SaccadeError(f"the checkpoint {folder} is damaged: its manifest is missing or not what was written")
+    if manifest.get("format") != FORMAT:
+        raise OtherFormat(
+            f"the checkpoint {folder} has format {manifest.get('format')}, written by Saccade "
+            f"{manifest.get('version')}; this Saccade ({__version__}) carries on runs of format {FORMAT}; "
+            f"--init {folder / PARTS[0]} starts a new run from its weights"
+        )
+    for name in PARTS:
+        if not (folder / name).is_file() or _seal(folder / name) != manifest["files"].get(name):
             raise SaccadeError(f"the checkpoint {folder} is damaged: {name} is not what was written")
-    weights, metadata = load_tensors(folder / "weights.safetensors")
-    return Checkpoint(folder, weights, metadata, load_archive(folder / "state.pt"))
+    weights, metadata = load_tensors(folder / PARTS[0])
+    return Checkpoint(folder, weights, metadata, load_archive(folder / PARTS[1]))
 
 
 def _newest_first(run: Path) -> list[Path]:

@@ -149,7 +149,8 @@ class Fit:
         insert(self.model, found.weights, found.folder)
         for name, parameter in self.model.named_parameters():
             parameter.requires_grad_(name not in found.state["frozen"])
-        self.place = Place(**found.state["place"])
+        known = {f.name for f in dataclasses.fields(Place)}
+        self.place = Place(**{name: value for name, value in found.state["place"].items() if name in known})
         self.ctx.rebuilt = found.state["rebuilt"]
         self.memories = found.state["optimisers"]
         self.progress.say(f"{self.run.folder.name} goes on from step {self.place.total}")
