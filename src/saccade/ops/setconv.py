@@ -104,8 +104,7 @@ class _Edges:
     ) -> None:
         self.clouds, self.points, self.k = neighbours.shape
         self.count = self.points * self.k
-        alone = near.device.type == "cpu" and self.clouds == 1
-        self.step = max(CACHED // (self.k * widest), 1) if alone else self.points
+        self.step = max(CACHED // (self.k * widest), 1) if _in_runs(near) and self.clouds == 1 else self.points
         # The norm takes constants out; without them the sums below keep their digits.
         self.near, self.centre = near - near.mean(1, keepdim=True), centre - centre.mean(1, keepdim=True)
         first = near.shape[1] * torch.arange(self.clouds, device=near.device)
@@ -130,7 +129,10 @@ class _Edges:
         clouds, points, k = neighbours.shape
         _, scales, shifts = _parted(params)
         widest = max(p.shape[0] for p in params)
-        size = max(4 * CACHED // (points * k * widest), 1) if near.device.type == "cpu" else clouds
+        if not _in_runs(near):
+            yield slice(None), _Edges(near, centre, neighbours, scales[0], shifts[0], eps, widest)
+            return
+        size = max(4 * CACHED // (points * k * widest), 1)
         for low in range(0, clouds, size):
             some = slice(low, low + size)
             yield some, _Edges(near[some], centre[some], neighbours[some], scales[0], shifts[0], eps, widest)
@@ -188,7 +190,7 @@ class _Edges:
     def room(self, channels: int) -> Tensor:
         """A place for values on all edges, (B, edges, channels)."""
         shape = (self.clouds, self.count, channels)
-        if self.near.device.type != "cpu":
+        if not _in_runs(self.near):
             return self.near.new_empty(shape)
         # NumPy asks the system for large pages: the first touch of so much memory costs a quarter.
         held = np.empty(math.prod(shape) * self.near.element_size(), np.uint8)
@@ -233,6 +235,11 @@ def _parted(params: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor
     """Weights, scales and shifts."""
     layers = (len(params) + 1) // 3
     return params[: layers - 1], params[layers - 1 : 2 * layers - 1], params[2 * layers - 1 :]
+
+
+def _in_runs(values: Tensor) -> bool:
+    """Whether there is a cache to mind: on the CPU, unless the code is only being written down (compiled, exported)."""
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _wide(values: Tensor) -> Tensor:
