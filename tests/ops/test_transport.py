@@ -46,6 +46,7 @@ SOLVERS = [
 ids = ["plain", "log", "converged"]
 
 
+@pytest.mark.filterwarnings("ignore:If reg_type = entropy")  # that is what is asked for
 @pytest.mark.parametrize("solve", SOLVERS, ids=ids)
 def test_the_unbalanced_plan_is_pots(solve):
     c, mu, nu = cost(), marginal(N, 1), marginal(M, 2)
