@@ -137,7 +137,7 @@ def _random(example):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_page_shows(name, capsys):
     assert main(["show", name]) == 0
-    assert catalogue.about(name).title in capsys.readouterr().out
+    assert catalogue.about(name).title in " ".join(capsys.readouterr().out.split())  # a long one is folded
     assert main(["cite", name]) == 0
     assert capsys.readouterr().out.startswith("@")
 
@@ -352,7 +352,7 @@ def test_a_reader_refuses_every_file_cut_short(name, layout, form, trained, here
             assert file.name in str(refusal.value), f"{file.name} was cut to {length}, and it said: {refusal.value}"
         file.write_bytes(content)
     _read_everything(reader, path)
-    (files[0] if len(files) == 1 else _needed(files)).write_bytes(b"")
+    (files[0] if len(files) == 1 else _needed(files, path)).write_bytes(b"")
     refused_by_eval(name, f"{layout}:{path}", trained, capsys, path.name)
 
 
@@ -371,9 +371,9 @@ def refused_by_eval(name, source, trained, capsys, named):
     assert named in said
 
 
-def _needed(files):
-    """A file that evaluation reads."""
-    return next((f for f in files if "test" in str(f)), files[-1])
+def _needed(files, folder):
+    """A file that evaluation reads; the folder's own name says nothing."""
+    return next((f for f in files if "test" in str(f.relative_to(folder)).lower()), files[-1])
 
 
 def _read_everything(reader: Layout, path: Path):
