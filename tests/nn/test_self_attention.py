@@ -157,7 +157,6 @@ def test_mixed_precision_is_finite_and_near(kind):
     assert (low - attention(x)).abs().max() < 0.1
 
 
-@pytest.mark.skipif(not hasattr(saccade, "attach"), reason="saccade.attach is not there yet")
 @pytest.mark.parametrize("kind", COMPRESSED)
 def test_it_attaches_to_a_network_that_is_there(kind):
     torch.manual_seed(0)

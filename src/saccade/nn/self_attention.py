@@ -24,8 +24,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
-from saccade.ops import Affinity
-from saccade.ops.attention import ThinSoftmaxAffinity, WideSoftmaxAffinity
+from saccade.ops import Affinity, SoftmaxAffinity
+from saccade.ops.attention import ThinSoftmaxAffinity
 from saccade.ops.lowrank import InPatch, LowRank, SoftmaxInPatch, landmark_block, plain_block
 from saccade.ops.patches import Patches
 
@@ -54,7 +54,7 @@ class SelfAttention2d(nn.Module):
 
     def affinity(self, query: Tensor, key: Tensor, height: int, width: int) -> Affinity:
         """What stands for the attention map, for queries and keys (groups, B, N, inner)."""
-        return WideSoftmaxAffinity(query, key)
+        return SoftmaxAffinity(query, key)
 
     def maps(self, x: Tensor) -> Affinity:
         """The attention maps of a feature map (B, C, H, W), one a group."""

@@ -397,8 +397,11 @@ def _ranked(protocol: Protocol, found: Tensor, queries: Any, gallery: Any) -> Ra
 
 
 def _farthest(ctx: Ctx) -> float:
-    """The distance of descriptors that share nothing: each part has length one and no negative entries."""
-    return float((2 * ctx.config.model.parts) ** 0.5)
+    """The greatest distance of two descriptors: each part has length one, and no negative entries unless attention
+    comes last."""
+    model = ctx.config.model
+    last = model.attention != "none" and 4 in model.stages
+    return float(((4 if last else 2) * model.parts) ** 0.5)
 
 
 def _descriptors(ctx: Ctx, network: PartNetwork, paths: Sequence[Path]) -> Tensor:
