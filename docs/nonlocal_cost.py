@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -26,23 +27,22 @@ from saccade.versions import environment
 
 PAGES = Path(__file__).parent / "pages"
 POSITIONS = (64, 256, 1024, 4096, 16384)
-DENSE_MOST = {"cayleyexact": 1024, "cgnl": 256, "cayleysnl": 4096, "cayleysnl-relu": 4096, "chebysnl": 4096}
-"""Where the dense form ends: beyond, it would take minutes a call, or more memory than most machines have."""
+DENSE_MOST = {"cayleyexact": 1024, "cgnl": 256}
+"""Where the dense form ends, if before 4096: beyond, it takes minutes a call, or more memory than a machine has."""
 
 
-def measure() -> list[dict]:
+def measure() -> Iterator[dict]:
+    """Few positions first."""
     torch.set_num_threads(1)
-    found = []
-    for block in bench.LABELS:
-        for form in ("ours", "dense"):
-            for positions in POSITIONS:
+    for positions in POSITIONS:
+        for block in bench.LABELS:
+            for form in ("ours", "dense"):
                 if form == "dense" and positions > DENSE_MOST.get(block, 4096):
                     continue
                 held = child_peak("saccade.recognition.snl.bench:work", block, positions, form)
                 seconds = least(bench.work(block, positions, form))
-                found.append({"block": block, "form": form, "positions": positions, "seconds": seconds, "bytes": held})
                 print(f"{bench.LABELS[block]}, {form}, N = {positions}: {seconds * 1e3:.3g} ms, {held / 2**20:.3g} MiB")
-    return found
+                yield {"block": block, "form": form, "positions": positions, "seconds": seconds, "bytes": held}
 
 
 def least(work) -> float:
@@ -77,11 +77,13 @@ def draw(found: list[dict]) -> None:
     axes[0, 0].legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(PAGES / "nonlocal-cost.svg", metadata={"Date": None})
-    figure.savefig(PAGES / "nonlocal-cost.png", dpi=80)
 
 
 if __name__ == "__main__":
     store = PAGES / "nonlocal-cost.json"
     if "--draw" not in sys.argv[1:]:
-        store.write_text(json.dumps({"environment": environment("snl"), "measured": measure()}, indent=1) + "\n")
+        made: list[dict] = []
+        for row in measure():
+            made.append(row)
+            store.write_text(json.dumps({"environment": environment("snl"), "measured": made}, indent=1) + "\n")
     draw(json.loads(store.read_text())["measured"])
