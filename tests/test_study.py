@@ -102,7 +102,7 @@ from saccade.errors import SaccadeError
 from saccade.progress import Progress
 from saccade.run import Runtime
 from saccade.study import Plan, obtain, order_for
-needs = [Needs(v, 0, changes=(("train.steps", 3000),)) for v in ("sign", "still")]
+needs = [Needs(v, 0, changes=(("train.steps", 2000),)) for v in ("sign", "still")]
 try:
     obtain([order_for("fake-byhand", n, Runtime()) for n in needs], Plan(Path(sys.argv[1]), jobs=2), Progress())
 except SaccadeError as error:
@@ -115,7 +115,7 @@ def test_a_signal_stops_every_child_and_the_same_command_goes_on_to_the_same_bit
     """The real thing: two children, interrupted from outside, and the same command again."""
     command = [sys.executable, "-c", LONG]
     process = subprocess.Popen([*command, str(tmp_path / "a")], stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: len([p for p in tmp_path.glob("a/fake-byhand/*/metrics.jsonl") if p.stat().st_size > 5000]) == 2)
+    wait_for(lambda: len([p for p in tmp_path.glob("a/fake-byhand/*/metrics.jsonl") if p.stat().st_size > 3000]) == 2)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
@@ -123,8 +123,9 @@ def test_a_signal_stops_every_child_and_the_same_command_goes_on_to_the_same_bit
     assert not any(str(tmp_path) in line for line in running()), "a child is still there"
     assert len(list(tmp_path.glob("a/fake-byhand/*/checkpoints/0*"))) == 2
     assert not list(tmp_path.glob("a/fake-byhand/*/result.json"))
-    subprocess.run([*command, str(tmp_path / "a")], check=True)
-    subprocess.run([*command, str(tmp_path / "b")], check=True)
+    needs = [Needs(v, 0, changes=(("train.steps", 2000),)) for v in ("sign", "still")]
+    for place in "ab":
+        obtain([order_for("fake-byhand", n, Runtime()) for n in needs], Plan(tmp_path / place, jobs=1), Progress())
     for variant in ("sign", "still"):
         one, two = (next(tmp_path.glob(f"{x}/fake-byhand/*-{variant}-s0/last.safetensors")) for x in "ab")
         assert one.read_bytes() == two.read_bytes()
@@ -155,6 +156,27 @@ def test_evidence_is_only_what_a_claim_named(tmp_path):
     assert shelf.model(NEEDS[0])(__import__("torch").zeros(1, 6)).shape == (1, 1)
     with pytest.raises(SaccadeError, match="does not name"):
         shelf.metrics(NEEDS[1])
+
+
+def test_costs_are_measured_through_the_systems_own_bench(monkeypatch):
+    from types import SimpleNamespace
+
+    from saccade.benchmark import Contest
+    from saccade.claims import CannotJudge
+    from saccade.engine.bench import Memory
+
+    listed = SimpleNamespace(contests=lambda: [Contest("race", lambda: None, {"twin": lambda: None})])
+    monkeypatch.setattr(catalogue, "bench", lambda name: listed)
+    monkeypatch.setattr("saccade.engine.bench.core_share", lambda seconds=0: 1.0)
+    shelf = Shelf(catalogue.load("fake-byhand"), {})
+    assert len(shelf.times("race")["twin"]) == 7
+    with pytest.raises(SaccadeError, match="no contest 'rac' .*did you mean 'race'"):
+        shelf.times("rac")
+    monkeypatch.setattr("saccade.engine.bench.memory", lambda system, contest: {"twin": Memory(8192, 4 * 8192)})
+    assert shelf.weights("race") == {"twin": 4.0}
+    monkeypatch.setattr("saccade.engine.bench.core_share", lambda seconds=0: 0.3)
+    with pytest.raises(CannotJudge, match="too busy"):
+        shelf.times("race")
 
 
 # The ledger ---------------------------------------------------------------------------------------------------------

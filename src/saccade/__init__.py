@@ -12,10 +12,23 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from saccade.api import create, describe, evaluate, features, load, predict
+    from saccade.api import check_data, compare, create, describe, evaluate, export, features, load, predict
     from saccade.attachment import attach, detach
 
-__all__ = ["__version__", "attach", "create", "describe", "detach", "evaluate", "features", "load", "predict"]
+__all__ = [
+    "__version__",
+    "attach",
+    "check_data",
+    "compare",
+    "create",
+    "describe",
+    "detach",
+    "evaluate",
+    "export",
+    "features",
+    "load",
+    "predict",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -41,13 +41,19 @@ class Needs:
 
 
 class Evidence(Protocol):
-    """What a claim may look at: the runs it named."""
+    """What a claim may look at: the runs it named, and the system's own bench."""
 
     def metrics(self, need: Needs) -> Mapping[str, float]:
         """What the run's evaluation gave."""
 
     def model(self, need: Needs) -> nn.Module:
         """The trained model, in evaluation mode."""
+
+    def times(self, contest: str) -> Mapping[str, Sequence[float]]:
+        """By rival, how many times as fast ours is in a contest of the system's bench, a ratio a round."""
+
+    def weights(self, contest: str) -> Mapping[str, float]:
+        """By rival, how many times as much memory it holds as ours in a contest of the system's bench."""
 
 
 @dataclass(frozen=True)

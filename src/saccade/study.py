@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade import catalogue
-from saccade.claims import Needs
-from saccade.errors import SaccadeError
+from saccade.benchmark import Contest
+from saccade.claims import CannotJudge, Needs
+from saccade.errors import SaccadeError, did_you_mean
 from saccade.progress import Progress
 from saccade.run import ROOT, Order, Run, Runtime, find, with_seed
 from saccade.system import System
 
 if TYPE_CHECKING:
     from torch import nn
+
+ROUNDS = 7
+"""How often a contest is timed for a claim."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def obtain(orders: Sequence[Order], plan: Plan, progress: Progress) -> list[Run]
 
 @dataclass
 class Shelf:
-    """Evidence for claims: finished runs by what they were needed for."""
+    """Evidence for claims: finished runs by what they were needed for, and the bench."""
 
     system: System[Any, Any]
     runs: dict[Needs, Run]
@@ -78,6 +82,29 @@ class Shelf:
         if weights is None:
             raise SaccadeError(f"{self._run(need).folder} has no weights")
         return load_model(weights)[0]
+
+    def times(self, contest: str) -> dict[str, Sequence[float]]:
+        from saccade.engine.bench import core_share, race, refuse_if_busy
+
+        try:
+            refuse_if_busy(core_share(0.5))
+        except SaccadeError as error:
+            raise CannotJudge(str(error)) from None
+        return {result.rival: result.ratios for result in race(self._contest(contest), ROUNDS)}
+
+    def weights(self, contest: str) -> dict[str, float]:
+        from saccade.engine.bench import memory
+
+        return {rival: held.ratio for rival, held in memory(self.system.about.name, self._contest(contest)).items()}
+
+    def _contest(self, wanted: str) -> Contest:
+        """What the system's bench has under a name."""
+        name = self.system.about.name
+        module = catalogue.bench(name)
+        known: dict[str, Contest] = {c.name: c for c in module.contests()} if module else {}
+        if wanted not in known:
+            raise SaccadeError(f"the bench of {name} has no contest {wanted!r}{did_you_mean(wanted, known)}")
+        return known[wanted]
 
     def _run(self, need: Needs) -> Run:
         if need not in self.runs:

@@ -16,20 +16,34 @@ from saccade.nn.nonlocals import (
 )
 from saccade.nn.preresnet import PreResNet
 from saccade.nn.resnet import ResNet
+from saccade.nn.self_attention import (
+    CompressedSelfAttention2d,
+    CompressedSelfAttentionLowRank2d,
+    NearestLandmark2d,
+    PlainLowRank2d,
+    SelfAttention2d,
+)
+from saccade.nn.setconv import SetConv
 
 __all__ = [
     "BLOCKS",
     "CayleyNonlocal",
     "ChebyshevNonlocal",
     "CompactGeneralised",
+    "CompressedSelfAttention2d",
+    "CompressedSelfAttentionLowRank2d",
     "CrissCross",
     "DoubleAttention",
+    "NearestLandmark2d",
     "Nonlocal",
     "NonlocalBlock",
     "NonlocalStage",
+    "PlainLowRank2d",
     "PreResNet",
     "PrintedCayleyNonlocal",
     "ResNet",
+    "SelfAttention2d",
+    "SetConv",
     "SharedAffinity",
     "SpectralNonlocal",
     "StableNonlocal",

@@ -54,7 +54,11 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(Stages):
-    """ResNet-18 (basic blocks, depths 2-2-2-2), ResNet-50 (bottlenecks, 3-4-6-3) and their relatives."""
+    """ResNet-18 (basic blocks, depths 2-2-2-2), ResNet-50 (bottlenecks, 3-4-6-3) and their relatives.
+
+    ``last_stride=1`` keeps the last stage at the size of the one before, as re-identification and detection like it.
+    Without classes there is no classifier, and what comes out is the average of the last map.
+    """
 
     def __init__(
         self,
@@ -64,21 +68,26 @@ class ResNet(Stages):
         widths: Sequence[int] = (64, 128, 256, 512),
         at: Sequence[str] = (),
         insert: Insert | None = None,
+        last_stride: int = 2,
     ) -> None:
         super().__init__()
         kind: Residual = Basic if block == "basic" else Bottleneck
         self.conv1 = nn.Conv2d(3, widths[0], 7, 2, 3, bias=False)
         self.bn1 = nn.BatchNorm2d(widths[0])
         self.maxpool = nn.MaxPool2d(3, 2, 1)
-        outputs = self.add_stages(kind, widths[0], depths, widths, at, insert)
-        self.fc = nn.Linear(outputs, classes)
+        strides = [1, *[2] * (len(depths) - 2), last_stride]
+        self.outputs = self.add_stages(kind, widths[0], depths, widths, at, insert, strides)
+        self.fc = nn.Linear(self.outputs, classes) if classes else nn.Identity()
         for module in (m for m in self.modules() if isinstance(m, nn.Conv2d)):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
+    def stem(self, x: Tensor) -> Tensor:
+        """Images (B, 3, H, W) to what the first stage takes, at a quarter of their size."""
+        return self.maxpool(F.relu(self.bn1(self.conv1(x))))
+
     def forward(self, x: Tensor) -> Tensor:
         """Images (B, 3, H, W) to logits (B, classes)."""
-        x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
-        return self.fc(self.run_stages(x).mean((2, 3)))
+        return self.fc(self.run_stages(self.stem(x)).mean((2, 3)))
 
 
 def _downsample(inputs: int, outputs: int, stride: int) -> nn.Module | None:

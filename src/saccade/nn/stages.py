@@ -59,13 +59,16 @@ class Stages(nn.Module):
         widths: Sequence[int],
         at: Sequence[str],
         insert: Insert | None,
+        strides: Sequence[int] | None = None,
     ) -> int:
-        """Make the stages, the first at stride 1 and the others at 2, and insert; the channels that come out."""
+        """Make the stages, the first at stride 1 and the others at 2 (or as given), and insert; the channels that
+        come out."""
+        strides = strides or [1, *[2] * (len(depths) - 1)]
         places = {}
-        for number, (depth, width) in enumerate(zip(depths, widths, strict=True), 1):
+        for number, (depth, width, stride) in enumerate(zip(depths, widths, strides, strict=True), 1):
             blocks = []
             for index in range(depth):
-                blocks.append(block(inputs, width, 2 if number > 1 and index == 0 else 1))
+                blocks.append(block(inputs, width, stride if index == 0 else 1))
                 inputs = width * block.expansion
                 places[f"layer{number}.{index}"] = inputs
             self.add_module(f"layer{number}", Stage(blocks))

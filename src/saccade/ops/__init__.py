@@ -12,20 +12,37 @@ from saccade.ops.affinity import (
 )
 from saccade.ops.graph import Graph, compact, connect
 from saccade.ops.graphfilter import cayley, chebyshev, laplacian_squared
+from saccade.ops.knn import gathered, nearest
+from saccade.ops.lowrank import LowRank, sampled
+from saccade.ops.patches import Patches
+from saccade.ops.setconv import set_convolution
+from saccade.ops.support import Blocks
+from saccade.ops.transport import barycentres, log_sinkhorn, optimal_plan, sinkhorn
 
 __all__ = [
     "Affinity",
+    "Blocks",
     "CrissCrossAffinity",
     "DenseAffinity",
     "FactoredAffinity",
     "Graph",
+    "LowRank",
     "MirroredAffinity",
+    "Patches",
     "SoftmaxAffinity",
     "SortedAffinity",
     "TiledAffinity",
+    "barycentres",
     "cayley",
     "chebyshev",
     "compact",
     "connect",
+    "gathered",
     "laplacian_squared",
+    "log_sinkhorn",
+    "nearest",
+    "optimal_plan",
+    "sampled",
+    "set_convolution",
+    "sinkhorn",
 ]
