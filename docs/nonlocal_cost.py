@@ -4,8 +4,8 @@
     python docs/nonlocal_cost.py --blocks snl nl   only these; what was measured of others is kept
     python docs/nonlocal_cost.py --draw            draw what was measured last
 
-Writes docs/pages/nonlocal.md, nonlocal-cost.svg and nonlocal-cost.json. Each time is the least of several calls, forward
-and backward, on one thread; each memory is what one call holds at most, in a process of its own.
+Writes docs/pages/nonlocal.md, nonlocal-cost.svg and nonlocal-cost.json. Each time is the least of several calls,
+forward and backward, on one thread; each memory is what one call holds at most, in a process of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,8 +35,8 @@ PAGE = """# What nonlocal blocks cost
 
 ![Time and memory of the nonlocal blocks against the number of positions](nonlocal-cost.svg)
 
-Forward and backward on one thread, with 64 channels and 32 inner ones, for one sample. *Dense* is a direct transcription
-of the block's formula with the N x N matrix (of CGNL, the one of N·m x N·m), as far as it can be run. Slopes tell the
+Forward and backward on one thread, with 64 channels and 32 inner ones, for one sample. *Dense* is a direct
+transcription of the block's formula with the N x N matrix (of CGNL, the one of N·m x N·m), as far as it can be run. Slopes tell the
 story: products of thin factors grow with N, softmax and sigmoid take N² time but memory that grows with N, and what the
 dense forms hold grows with N² throughout. On few positions all of them cost the same: calls, not arithmetic.
 
