@@ -36,9 +36,10 @@ PAGE = """# What nonlocal blocks cost
 ![Time and memory of the nonlocal blocks against the number of positions](nonlocal-cost.svg)
 
 Forward and backward on one thread, with 64 channels and 32 inner ones, for one sample. *Dense* is a direct
-transcription of the block's formula with the N x N matrix (of CGNL, the one of N·m x N·m), as far as it can be run. Slopes tell the
-story: products of thin factors grow with N, softmax and sigmoid take N² time but memory that grows with N, and what the
-dense forms hold grows with N² throughout. On few positions all of them cost the same: calls, not arithmetic.
+transcription of the block's formula with the N x N matrix (of CGNL, the one of N·m x N·m), as far as it can be run.
+Slopes tell the story: products of thin factors grow with N, softmax and sigmoid take N² time but memory that grows
+with N, and what the dense forms hold grows with N² throughout. On few positions all of them cost the same: calls, not
+arithmetic.
 
 The numbers are in `docs/pages/nonlocal-cost.json`, with the machine and the versions they were made with. All of this
 is made by `python docs/nonlocal_cost.py`; `saccade bench snl` measures ratios in one process, with their spread.
