@@ -352,8 +352,8 @@ class TiledAffinity:
         return self.rows(torch.arange(self.query.shape[-2], device=self.query.device))
 
 
-TILE = 2**20
-"""Numbers in the rows that are held at a time: 4 MB of float32, which stay near the processor."""
+TILE = 2**18
+"""Numbers in the rows that are held at a time: 1 MB of float32, which stays near the processor."""
 
 
 def _tiles(query: Tensor) -> list[slice]:
@@ -392,8 +392,9 @@ class _SymmetricProduct(torch.autograd.Function):
         ahead, back = cat([grad, x], -1), cat([x, grad], -1)
         for rows in _tiles(query):
             tile = _apply(query[..., rows, :] @ key.mT, shift, ctx.kind)
-            for_x[..., rows, :] += tile @ grad
-            for_x += tile.mT @ grad[..., rows, :]
+            if ctx.needs_input_grad[2]:
+                for_x[..., rows, :] += tile @ grad
+                for_x += tile.mT @ grad[..., rows, :]
             wanted = (ahead[..., rows, :] @ back.mT).mul_(tile)  # the gradient of M, times the kernel's derivative
             if ctx.kind == "sigmoid":
                 wanted.addcmul_(wanted, tile, value=-1)
