@@ -320,6 +320,14 @@ def test_compiling_breaks_no_graph(name):
     same(compiled(x), block(x), [x, *block.parameters()])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cayleysnl", "nl-concatenation", "cc"])
+def test_compiling_breaks_no_graph_on_many_positions_either(name):
+    block, x = filled(BLOCKS[name](8, 2)), random(2, 8, 18, 18).requires_grad_()
+    torch._dynamo.reset()
+    same(torch.compile(block, backend="aot_eager", fullgraph=True)(x), block(x), [x, *block.parameters()])
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_an_exported_block_gives_the_same(name):
     block, x = filled(BLOCKS[name](8, 2)), random(2, 8, 4, 4)

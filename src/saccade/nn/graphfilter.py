@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
-from saccade.ops import Affinity, cayley, chebyshev, laplacian_squared
+from saccade.ops import Affinity, FactoredAffinity, cayley, chebyshev, laplacian_squared
 
 
 class Neighbours(nn.Module):
@@ -24,7 +25,10 @@ class Neighbours(nn.Module):
         self.w = linear(inner, channels)
 
     def forward(self, affinity: Affinity, z: Tensor, seen: Tensor) -> Tensor:
-        return chebyshev(affinity, seen, [None, self.w.weight.mT])
+        if isinstance(affinity, FactoredAffinity):  # W on the few things gathered, not on all positions
+            gathered = affinity.gather(seen)
+            return affinity.scatter(F.linear(gathered, self.w.weight.to(gathered.dtype))).to(seen.dtype)
+        return self.w(affinity @ seen)
 
 
 class Differences(nn.Module):

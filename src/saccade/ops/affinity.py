@@ -352,8 +352,8 @@ class TiledAffinity:
         return self.rows(torch.arange(self.query.shape[-2], device=self.query.device))
 
 
-TILE = 2**20
-"""Numbers in the rows that are held at a time: 4 MB of float32, which stay near the processor."""
+TILE = 2**18
+"""Numbers in the rows that are held at a time: 1 MB of float32, which stays near the processor."""
 
 
 def _tiles(query: Tensor) -> list[slice]:
@@ -367,15 +367,15 @@ def _apply(scores: Tensor, shift: Tensor, kind: Literal["sigmoid", "gaussian"]) 
 
 
 class _SymmetricProduct(torch.autograd.Function):
-    """``½(M + Mᵀ) x``."""
+    """``½(M + Mᵀ) x``, all of them (B, N, ...)."""
 
     @staticmethod
     def forward(query: Tensor, key: Tensor, x: Tensor, shift: Tensor, kind: Literal["sigmoid", "gaussian"]) -> Tensor:
         out = torch.zeros_like(x)
         for rows in _tiles(query):
-            tile = _apply(query[..., rows, :] @ key.mT, shift, kind)
-            out[..., rows, :] += tile @ x
-            out += tile.mT @ x[..., rows, :]
+            tile = _apply(query[:, rows] @ key.mT, shift, kind)
+            out[:, rows].baddbmm_(tile, x)
+            out.baddbmm_(tile.mT, x[:, rows])
         return out.mul_(0.5)
 
     @staticmethod
@@ -391,22 +391,24 @@ class _SymmetricProduct(torch.autograd.Function):
         for_query, for_key, for_x = (torch.zeros_like(t) for t in (query, key, x))
         ahead, back = cat([grad, x], -1), cat([x, grad], -1)
         for rows in _tiles(query):
-            tile = _apply(query[..., rows, :] @ key.mT, shift, ctx.kind)
-            for_x[..., rows, :] += tile @ grad
-            for_x += tile.mT @ grad[..., rows, :]
-            wanted = (ahead[..., rows, :] @ back.mT).mul_(tile)  # the gradient of M, times the kernel's derivative
+            tile = _apply(query[:, rows] @ key.mT, shift, ctx.kind)
+            if ctx.needs_input_grad[2]:
+                for_x[:, rows].baddbmm_(tile, grad)
+                for_x.baddbmm_(tile.mT, grad[:, rows])
+            wanted = (ahead[:, rows] @ back.mT).mul_(tile)  # the gradient of M, times the kernel's derivative
             if ctx.kind == "sigmoid":
                 wanted.addcmul_(wanted, tile, value=-1)
-            for_query[..., rows, :] = wanted @ key
-            for_key += wanted.mT @ query[..., rows, :]
+            for_query[:, rows] = wanted @ key
+            for_key.baddbmm_(wanted.mT, query[:, rows])
         return for_query, for_key, for_x, None, None
 
 
 def _symmetric_product(
     query: Tensor, key: Tensor, x: Tensor, shift: Tensor, kind: Literal["sigmoid", "gaussian"]
 ) -> Tensor:
-    found: Tensor = _SymmetricProduct.apply(query, key, x, shift, kind)  # type: ignore[no-untyped-call]
-    return found
+    flat = (t.reshape(-1, *t.shape[-2:]) for t in (query, key, x, shift))
+    found: Tensor = _SymmetricProduct.apply(*flat, kind)  # type: ignore[no-untyped-call]
+    return found.reshape(x.shape)
 
 
 def criss_cross(shape: tuple[int, ...], device: torch.device | None = None) -> Tensor:
