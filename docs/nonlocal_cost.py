@@ -71,24 +71,31 @@ def least(work) -> float:
 
 
 def draw(found: list[dict]) -> None:
+    """For each block a panel of time above one of memory, five in a row."""
     matplotlib.use("Agg")
+    matplotlib.rcParams["svg.fonttype"] = "none"
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(
-        2, len(bench.LABELS), figsize=(2.1 * len(bench.LABELS), 5), sharex=True, sharey="row"
-    )
-    for column, (block, label) in enumerate(bench.LABELS.items()):
-        for form, style in (("dense", "C1s--"), ("ours", "C0o-")):
-            rows = [r for r in found if r["block"] == block and r["form"] == form]
-            for row, (key, scale) in enumerate((("seconds", 1e3), ("bytes", 2**-20))):
-                values = [max(r[key] * scale, 0.004) for r in rows]
-                axes[row, column].loglog([r["positions"] for r in rows], values, style, markersize=3, label=form)
-        axes[0, column].set_title(label.replace(", ", "\n"), fontsize=9)
-        axes[1, column].set_xlabel("positions")
-        for axis in axes[:, column]:
+    blocks = [block for block in bench.LABELS if any(r["block"] == block for r in found)]
+    across = min(len(blocks), 5)
+    rows = 2 * -(-len(blocks) // across)
+    figure, axes = pyplot.subplots(rows, across, figsize=(2.6 * across + 0.6, 2 * rows), sharex=True, squeeze=False)
+    for axis in axes.flat:
+        axis.set_visible(False)
+    for number, block in enumerate(blocks):
+        for row, (key, scale, unit) in enumerate((("seconds", 1e3, "ms"), ("bytes", 2**-20, "MiB"))):
+            axis = axes[2 * (number // across) + row, number % across]
+            axis.set_visible(True)
+            for form, style in (("dense", "C1s--"), ("ours", "C0o-")):
+                own = [r for r in found if (r["block"], r["form"]) == (block, form)]
+                axis.loglog(
+                    [r["positions"] for r in own], [r[key] * scale for r in own], style, markersize=3, label=form
+                )
+            axis.set_ylim((0.1, 2e4) if key == "seconds" else (0.05, 1e3))
+            axis.set_ylabel(unit)
             axis.grid(alpha=0.3)
-    axes[0, 0].set_ylabel("milliseconds, forward and backward")
-    axes[1, 0].set_ylabel("MiB at most")
+            axis.tick_params(labelbottom=True)
+            axis.set_title(bench.LABELS[block] if row == 0 else "", fontsize=9)
     axes[0, 0].legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(PAGES / "nonlocal-cost.svg", metadata={"Date": None})
