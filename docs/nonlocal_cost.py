@@ -4,7 +4,7 @@
     python docs/nonlocal_cost.py --blocks snl nl   only these; what was measured of others is kept
     python docs/nonlocal_cost.py --draw            draw what was measured last
 
-Writes docs/pages/nonlocal.md, nonlocal-cost.svg and nonlocal-cost.json. Each time is the least of several calls,
+Writes docs/pages/nonlocal.md, nonlocal-cost.png and nonlocal-cost.json. Each time is the least of several calls,
 forward and backward, on one thread; each memory is what one call holds at most, in a process of its own.
 """
 
@@ -33,7 +33,7 @@ DENSE_MOST = {"cayleyexact": 1024, "cgnl": 256}
 
 PAGE = """# What nonlocal blocks cost
 
-![Time and memory of the nonlocal blocks against the number of positions](nonlocal-cost.svg)
+![Time and memory of the nonlocal blocks against the number of positions](nonlocal-cost.png)
 
 Forward and backward on one thread, with 64 channels and 32 inner ones, for one sample. *Dense* is a direct
 transcription of the block's formula with the N x N matrix (of CGNL, the one of N·m x N·m), as far as it can be run.
@@ -73,7 +73,6 @@ def least(work) -> float:
 def draw(found: list[dict]) -> None:
     """For each block a panel of time above one of memory, five in a row."""
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.fonttype"] = "none"
     from matplotlib import pyplot
 
     blocks = [block for block in bench.LABELS if any(r["block"] == block for r in found)]
@@ -98,7 +97,7 @@ def draw(found: list[dict]) -> None:
             axis.set_title(bench.LABELS[block] if row == 0 else "", fontsize=9)
     axes[0, 0].legend(fontsize=8)
     figure.tight_layout()
-    figure.savefig(PAGES / "nonlocal-cost.svg", metadata={"Date": None})
+    figure.savefig(PAGES / "nonlocal-cost.png", dpi=110)
 
 
 def main() -> None:
