@@ -10,6 +10,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready-$(TORCH)
 DOCS   := $(VENV)/.docs-ready
+FUZZ   := $(VENV)/.fuzz-ready
 
 # One thread a process: small networks run faster so, and the tests run JOBS processes at once.
 export OMP_NUM_THREADS ?= 1
@@ -31,7 +32,7 @@ run: $(STAMP)
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow"
 
-test-all: lint
+test-all: lint $(FUZZ)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 lint: $(STAMP)
@@ -54,6 +55,11 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(SWITCH) --constraint constraints.txt $(TORCH_INDEX) torch
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	rm -f $(VENV)/.ready-*
+	touch $@
+
+# The fuzzer that looks at coverage has wheels for few systems; where it does not install, its tests are skipped.
+$(FUZZ): $(STAMP)
+	-$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,fuzz]"
 	touch $@
 
 $(DOCS): $(STAMP)

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from saccade import catalogue
+from saccade import catalogue, comparison, datacheck
+from saccade.comparison import Comparison
 from saccade.config import from_json, override, to_json
+from saccade.datacheck import DataCheck
 from saccade.engine import weights as weight_files
 from saccade.engine.evaluate import run_evaluation
 from saccade.engine.execute import working
 from saccade.engine.weights import Identity
 from saccade.errors import SaccadeError, did_you_mean
+from saccade.exporting import SUFFIXES, Exported, Target
+from saccade.exporting import export as export_model
 from saccade.files import make_folder
 from saccade.inputs import Artifact
 from saccade.progress import Progress
@@ -185,6 +190,33 @@ def run_prediction(
         for path in sorted(Path(scratch).iterdir()):
             _move(path, folder / path.name)
     return [replace(artifact, path=folder / artifact.path.relative_to(scratch)) for artifact in made]
+
+
+def export(model: nn.Module | str | Path, path: str | Path, *, to: Target | None = None) -> Exported:
+    """Write a model made here, or a weights file, for other programs: ``export("last.safetensors", "model.onnx")``.
+
+    ``to`` is ``onnx`` or ``torch``; if it is not given, the name's ending says it. The file is run beside the model
+    before it is kept.
+    """
+    target = Path(path)
+    kind = to or next((kind for kind, suffix in SUFFIXES.items() if target.suffix == suffix), None)
+    if kind not in SUFFIXES:
+        raise SaccadeError(f"no format for {target}: its name ends in .onnx or .pt2, or `to` says onnx or torch")
+    network, identity = _resolve(model)
+    system = catalogue.load(identity.system)
+    if network is None:
+        raise system.not_offered("model to export")
+    return export_model(system, deepcopy(network), identity, kind, target)
+
+
+def check_data(source: str, system: str = "", workers: int = 0, progress: Progress | None = None) -> DataCheck:
+    """Read every split and sample of ``LAYOUT:PATH``; what is wrong is in ``problems``."""
+    return datacheck.check(source, system, workers, progress)
+
+
+def compare(*runs: str | Path) -> Comparison:
+    """What changed between the runs of these folders."""
+    return comparison.compare([Path(run) for run in runs])
 
 
 def _move(source: Path, target: Path) -> None:

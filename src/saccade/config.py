@@ -110,8 +110,8 @@ def _read_plain(kind: Any, value: Any, at: str) -> Any:
         if math.isnan(number):
             raise _wrong(at, "a number", value)
         return number
-    if kind is int and isinstance(value, bool):
-        raise _wrong(at, "a whole number", value)
+    if kind is int and (isinstance(value, bool) or (isinstance(value, int) and not fits(value))):
+        raise _wrong(at, "a whole number" if isinstance(value, bool) else "a whole number of 64 bits", value)
     if kind is Path and isinstance(value, str):
         return Path(value)
     if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):  # a named tuple
@@ -124,6 +124,11 @@ def _read_plain(kind: Any, value: Any, at: str) -> Any:
         except ValueError:
             raise _wrong(at, " or ".join(repr(e.value) for e in kind), value) from None
     return _expect(kind, value, at, _name(kind))
+
+
+def fits(number: int) -> bool:
+    """Whether a whole number has at most 64 bits: nothing that is counted has more."""
+    return -(2**63) <= number < 2**63
 
 
 def _expect(kind: Any, value: Any, at: str, what: str) -> Any:
@@ -167,16 +172,17 @@ def _replace(config: Any, path: list[str], value: Any, whole: str) -> Any:
 
 def differences(a: Any, b: Any) -> dict[str, tuple[Any, Any]]:
     """Where two configs differ, by dotted name: ``{"train.steps": (100, 200)}``."""
-    left, right = _flat(to_json(a)), _flat(to_json(b))
+    left, right = flat(to_json(a)), flat(to_json(b))
     return {k: (left.get(k), right.get(k)) for k in sorted(left | right) if left.get(k) != right.get(k)}
 
 
-def _flat(tree: Any, at: str = "") -> dict[str, Any]:
+def flat(tree: Any, at: str = "") -> dict[str, Any]:
+    """The leaves of JSON objects in objects, by dotted name."""
     if not isinstance(tree, dict):
         return {at: tree}
     out: dict[str, Any] = {}
     for key, value in tree.items():
-        out |= _flat(value, f"{at}.{key}" if at else key)
+        out |= flat(value, f"{at}.{key}" if at else key)
     return out
 
 

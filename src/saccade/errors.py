@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class SaccadeError(Exception):
     """Something given was wrong or missing. The message is one sentence that names it and says what was expected."""
 
     exit_code = 2
+
+
+class Several(SaccadeError):
+    """Several things of a kind were wrong: the sentence is the first one's, and ``each`` has them all."""
+
+    def __init__(self, each: Sequence[str]) -> None:
+        super().__init__(each[0] + (f" (and {len(each) - 1} more like it)" if len(each) > 1 else ""))
+        self.each = tuple(each)
 
 
 class NotOffered(SaccadeError):
@@ -34,6 +42,11 @@ class Interrupted(SaccadeError):
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number
+
+
+def reason(error: BaseException) -> str:
+    """What another library's error says, in one line; its kind if it says nothing."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from saccade.errors import SaccadeError
+from saccade.errors import SaccadeError, reason
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,7 +45,7 @@ def make_folder(path: Path) -> None:
 def write_text(path: Path, content: str) -> None:
     """Text, whole or not at all."""
     with replacing(path) as partial:
-        partial.write_text(content, encoding="utf-8")
+        partial.write_text(content, encoding="utf-8", errors="backslashreplace")  # a file may be called anything
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -151,16 +151,14 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 def load_archive(path: Path) -> dict[str, Any]:
     """A torch archive (``.pt``, ``.pth``, ``.tar``) of plain data and tensors; one that would run code is refused."""
-    import pickle
-
     import torch
 
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise SaccadeError(f"{path} does not exist") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        raise SaccadeError(f"{path} is not a torch archive of plain data: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # a damaged archive can fail in any way there is
+        raise SaccadeError(f"{path} is not a torch archive of plain data: {reason(error)}") from error
     if not isinstance(found, dict):
         raise SaccadeError(f"{path} holds a {type(found).__name__}, not a dictionary")
     return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import sys
 import time
@@ -241,6 +242,8 @@ def show_progress(quiet: bool = False) -> Progress:
 
 def clock(seconds: float) -> str:
     """``75`` as ``1:15``."""
+    if not math.isfinite(seconds):
+        return "–"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -133,7 +134,8 @@ class Run:
     def create(cls, order: Order, root: Path = ROOT, command: Sequence[str] = ()) -> Run:
         """A new folder with what was asked for in it."""
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-        name = f"{stamp}-{order.variant}-s{order.config.seed}"
+        variant = re.sub(r"[^\w.-]", "_", order.variant)  # from a file it may be anything: no path is made of it
+        name = f"{stamp}-{variant}-s{order.config.seed}"
         for suffix in ["", *(f".{n}" for n in range(2, 1000))]:
             folder = root / order.system / (name + suffix)
             try:

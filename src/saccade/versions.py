@@ -88,8 +88,10 @@ def shared_fingerprint(system: str) -> str:
     root = catalogue.ROOT
     below = [path for name in SHARED for path in sorted((root / name).rglob("*.py"))]
     below += [root / f"{name}.py" for name in CONTRACT]
-    rooms = sorted({path.parent.parent for path in root.glob("*/*/system.py")})
-    return _hash([*below, *(path for room in rooms for path in sorted(room.glob("*.py")))])
+    systems = {path.parent for path in root.glob("*/*/system.py")}
+    rooms = sorted({folder.parent for folder in systems})
+    parts = [path for room in rooms for path in sorted(room.rglob("*.py"))]  # a room's metrics may be a package
+    return _hash([*below, *(path for path in parts if systems.isdisjoint(path.parents))])
 
 
 def _hash(files: Iterable[Path]) -> str:

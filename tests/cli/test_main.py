@@ -227,6 +227,13 @@ def test_run_of_a_system_without_training_judges_it(jobs, here, capsys, monkeypa
     assert found["claims"][0]["judgement"]["verdict"] == "holds"
 
 
+def test_run_compares_on_other_data_if_asked(here, capsys):
+    (here / "rows.txt").write_text("1 2\n1 6\n")
+    assert main(["run", "fake-ruler", "--data", "rows.txt", "--jobs", "1", "--json", "--quiet"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["metrics"] == {"plain": {"distance": 2.0}, "doubled": {"distance": 4.0}}
+
+
 def test_claims_measures_stores_and_shows(here, capsys):
     assert main(["claims", "fake-ruler", "--json", "--quiet"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)

@@ -40,3 +40,25 @@ def test_a_cut_pickle_is_refused_by_name(tmp_path):
     path.write_bytes(pickle.dumps(np.zeros(100))[:60])
     with pytest.raises(SaccadeError, match="half is not a whole pickle"):
         read_arrays(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x80\x02]r\xff\xff\xff\x7f.",  # remembers a list under number 2^31 - 1
+        b"\x80\x04\x8e" + (1 << 40).to_bytes(8, "little") + b"a.",  # bytes that claim to be a terabyte
+        b"\x80\x05\x96" + (1 << 40).to_bytes(8, "little") + b"a.",
+    ],
+)
+def test_a_few_bytes_cannot_ask_for_gigabytes(content, tmp_path):
+    import tracemalloc
+
+    path = tmp_path / "bomb"
+    path.write_bytes(content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(SaccadeError, match="bomb is not a whole pickle"):
+            read_arrays(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()

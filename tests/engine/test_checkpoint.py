@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from saccade.config import digest
 from saccade.engine import checkpoint
 from saccade.errors import SaccadeError
 
@@ -55,20 +56,28 @@ def test_no_checkpoint_is_none(tmp_path):
     assert checkpoint.latest(tmp_path, print) is None
 
 
+def rewrite(folder, **changes):
+    """A manifest with other contents, properly sealed."""
+    manifest = json.loads((folder / "manifest.json").read_text()) | changes
+    manifest.pop("seal")
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"seal": digest(manifest)}))
+
+
 def test_a_checkpoint_of_another_format_is_not_taken_for_a_damaged_one(tmp_path):
-    folder = save(tmp_path, 1)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps(manifest | {"format": 0, "version": "0.0.9"}))
-    with pytest.raises(
-        SaccadeError, match=r"has format 0, written by Saccade 0.0.9; .*--init .* starts a new run from its weights"
-    ):
+    rewrite(save(tmp_path, 1), format=0, version="0.0.9")
+    with pytest.raises(SaccadeError, match=r"has format 0, written by Saccade 0.0.9; .*--init .* starts a new run"):
         checkpoint.latest(tmp_path, print)
 
 
-def test_a_manifest_cannot_name_files_elsewhere_or_leave_one_out(tmp_path):
+def test_a_format_that_was_flipped_is_damage(tmp_path):
+    save(tmp_path, 1)
+    path = save(tmp_path, 2) / "manifest.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 3'))
+    assert checkpoint.latest(tmp_path, lambda text: None).state["place"] == 1
+
+
+def test_a_manifest_cannot_leave_a_file_out(tmp_path):
     folder = save(tmp_path, 1)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    for files in ({}, {"../../x": manifest["files"]["state.pt"]}, {"weights.safetensors": None}):
-        (folder / "manifest.json").write_text(json.dumps(manifest | {"files": files}))
-        with pytest.raises(SaccadeError, match="weights.safetensors is not what was written"):
-            checkpoint.read(folder)
+    rewrite(folder, files={"../../x": {}})
+    with pytest.raises(SaccadeError, match="weights.safetensors is not what was written"):
+        checkpoint.read(folder)

@@ -4,12 +4,14 @@ import pytest
 import torch
 from torch import nn
 
+import saccade
 from saccade.errors import SaccadeError
 from saccade.nn import (
     CompressedSelfAttention2d,
     CompressedSelfAttentionLowRank2d,
     NearestLandmark2d,
     PlainLowRank2d,
+    ResNet,
     SelfAttention2d,
 )
 from saccade.reference import self_attention as plain
@@ -72,6 +74,19 @@ def test_groups_are_single_heads_on_their_channels_fused():
     heads = [plain.csalr(*qkv(attention, x, g), patches).mT for g in range(2)]
     theirs = x + attention.alpha * attention.fuse(torch.cat(heads, 1).reshape(x.shape))
     assert_same(attention(x), theirs, [x, *attention.parameters()])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_temperature_divides_the_logits(kind):
+    options = {} if kind is SelfAttention2d else {"grid": (3, 2)}
+    warm, x = module(kind, temperature=3.0, **options), features()
+    plain_one = module(kind, **options)
+    with torch.no_grad():
+        for parameter in plain_one.query.parameters():
+            parameter /= 3
+    torch.testing.assert_close(warm(x), plain_one(x))
+    index = torch.tensor([5])
+    torch.testing.assert_close(warm.attention(x, index), plain_one.attention(x, index))
 
 
 def test_as_many_landmarks_as_positions_give_self_attention():
@@ -142,11 +157,25 @@ def test_mixed_precision_is_finite_and_near(kind):
     assert (low - attention(x)).abs().max() < 0.1
 
 
+@pytest.mark.parametrize("kind", COMPRESSED)
+def test_it_attaches_to_a_network_that_is_there(kind):
+    torch.manual_seed(0)
+    network = ResNet(10, (1, 1, 1, 1), "basic", (8, 16, 24, 32)).eval()
+    images = torch.randn(1, 3, 64, 64)
+    before = network(images)
+    blocks = saccade.attach(network, at=["layer1", "layer2"], block=lambda channels: kind(channels, grid=(4, 2)))
+    assert torch.equal(network(images), before)
+    for block in blocks.values():
+        nn.init.ones_(block.alpha)
+    assert not torch.allclose(network(images), before)
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: SelfAttention2d(8, groups=3), "8 channels cannot be shared by 3 groups"),
         (lambda: SelfAttention2d(8, inner=0), "needs inner channels"),
+        (lambda: SelfAttention2d(8, temperature=0.0), "a temperature above 0"),
         (lambda: CompressedSelfAttention2d(8, grid=(0, 2)), "at least one row"),
         (lambda: CompressedSelfAttentionLowRank2d(8, grid=(9, 2))(torch.zeros(1, 8, 8, 8)),
          "a landmark grid of 9 x 2 does not fit a map of 8 x 8"),

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from saccade.ops import FactoredAffinity, SoftmaxAffinity
+from saccade.ops import CrissCrossAffinity, FactoredAffinity, SoftmaxAffinity, SortedAffinity, TiledAffinity
+from saccade.ops import affinity as affinities
 
 
 def dense_affinity(u, v):
@@ -21,7 +22,8 @@ def factors(n=37, r=5, batch=2):
 def same(ours, theirs, leaves):
     torch.testing.assert_close(ours, theirs)
     probe = torch.randn(ours.shape, generator=torch.Generator().manual_seed(1), dtype=ours.dtype)
-    for a, b in zip(torch.autograd.grad(ours, leaves, probe), torch.autograd.grad(theirs, leaves, probe), strict=True):
+    found = [torch.autograd.grad(out, leaves, probe, retain_graph=True) for out in (ours, theirs)]
+    for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b)
 
 
@@ -63,15 +65,95 @@ def test_softmax_products_have_the_values_and_gradients_of_the_dense_matrix():
     same(SoftmaxAffinity(u, v) @ z, kernel @ z / kernel.sum(-1, keepdim=True), (u, v, z))
 
 
-@pytest.mark.parametrize("kind", [SoftmaxAffinity, FactoredAffinity.symmetric])
-def test_rows_are_rows_of_the_matrix(kind):
-    affinity = kind(*factors())
-    index = torch.tensor([0, 36, 5])
+def numbers(*tensors):
+    """One number a position, of both signs."""
+    return [t.sum(-1, keepdim=True) - t.shape[-1] / 2 for t in tensors]
+
+
+FORMS = {
+    "softmax": SoftmaxAffinity,
+    "factored": lambda u, v: FactoredAffinity(u, v, 0.3),
+    "factored by rows": lambda u, v: FactoredAffinity(u, v).by_rows(),
+    "factored by roots": lambda u, v: FactoredAffinity(u, v).by_roots(),
+    "mirrored": FactoredAffinity.symmetric,
+    "mirrored by rows": lambda u, v: affinities.MirroredAffinity(torch.cat([u, v], -1)).by_rows(),
+    "sorted": lambda u, v: SortedAffinity(*numbers(u, v), 0.5),
+    "sorted by degree": lambda u, v: SortedAffinity(*numbers(u, v)).by_degree(),
+    "criss-cross": lambda u, v: CrissCrossAffinity(u, v, (u.shape[-2] // 3, 3)),
+    "criss-cross in 3D": lambda u, v: CrissCrossAffinity(u, v, (u.shape[-2] // 6, 2, 3)),
+    "tiled": lambda u, v: TiledAffinity.normalised(u - 0.5, v - 0.5, "sigmoid"),
+    "tiled gaussian": lambda u, v: TiledAffinity.normalised(u, v, "gaussian"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_are_rows_of_the_matrix_and_products_are_its_products(form, monkeypatch):
+    monkeypatch.setattr(affinities, "TILE", 36 * 2 * 16)  # several tiles, the last one shorter
+    u, v = factors(n=36)
+    affinity = FORMS[form](u, v)
+    index = torch.tensor([0, 35, 5])
     torch.testing.assert_close(affinity.rows(index), affinity.dense()[..., index, :])
+    z = torch.randn(2, 36, 7, dtype=torch.float64, requires_grad=True)
+    same(affinity @ z, affinity.dense() @ z, (u, v, z))
 
 
-def test_gradcheck():
+@pytest.mark.parametrize("form", FORMS)
+def test_gradcheck(form):
     u, v = factors(n=6, r=2, batch=1)
     z = torch.randn(1, 6, 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda u, v, z: FactoredAffinity.symmetric(u, v) @ z, (u, v, z))
-    assert torch.autograd.gradcheck(lambda u, v, z: SoftmaxAffinity(u, v) @ z, (u, v, z))
+    assert torch.autograd.gradcheck(lambda u, v, z: FORMS[form](u, v) @ z, (u, v, z))
+
+
+@pytest.mark.parametrize("kind", ["sigmoid", "gaussian"])
+def test_tiles_give_the_symmetric_normalised_matrix_of_the_definition(kind):
+    u, v = (t - 0.5 for t in factors(n=300, batch=1))
+    m = (u @ v.mT).sigmoid() if kind == "sigmoid" else (u @ v.mT).exp()
+    m = (m + m.mT) / 2
+    degree = m.sum(-1)
+    expected = m / (degree[..., :, None] * degree[..., None, :]).sqrt()
+    torch.testing.assert_close(TiledAffinity.normalised(u, v, kind).dense(), expected)
+
+
+def test_a_sorted_affinity_counts_pairs_that_tie_as_nothing():
+    a, b = torch.tensor([[-1.0], [0.0], [2.0]]), torch.tensor([[1.0], [1.0], [-2.0], [0.0]])
+    z = torch.randn(4, 3)
+    torch.testing.assert_close(SortedAffinity(a, b) @ z, (a + b.mT).relu() @ z)
+
+
+@pytest.mark.parametrize("width", [1, 5, 8])
+def test_values_of_any_width_go_through_the_fused_kernel(width, monkeypatch):
+    seen = []
+    fused = torch.nn.functional.scaled_dot_product_attention
+
+    def spy(query, key, value, **options):
+        seen.append(torch._fused_sdp_choice(query, key, value, scale=1.0))
+        return fused(query, key, value, **options)
+
+    monkeypatch.setattr(affinities.F, "scaled_dot_product_attention", spy)
+    u, v = (t.detach().float() for t in factors())
+    z = torch.randn(2, 37, width)
+    torch.testing.assert_close(SoftmaxAffinity(u, v) @ z, (u @ v.mT).softmax(-1) @ z)
+    assert seen == [1]  # flash attention; 0 would be the whole matrix
+
+
+def test_softmax_affinities_take_any_number_of_batch_dimensions():
+    for shape in ((), (2,), (2, 3), (2, 3, 4)):
+        u, v, z = (torch.randn(*shape, 6, width) for width in (3, 3, 5))
+        torch.testing.assert_close(SoftmaxAffinity(u, v) @ z, (u @ v.mT).softmax(-1) @ z)
+
+
+def test_a_degree_beyond_half_precision_does_no_harm():
+    u, v = (100 * t.detach().float() for t in factors())
+    exact = FactoredAffinity.symmetric(u, v)
+    half = FactoredAffinity.symmetric(u.half(), v.half())
+    assert (u @ v.mT).sum(-1).max() > torch.finfo(torch.float16).max
+    torch.testing.assert_close(half.dense().float(), exact.dense(), rtol=5e-3, atol=1e-4)
+
+
+def test_supports_are_rows_and_columns_and_squares():
+    cross = affinities.criss_cross((3, 4))
+    assert cross.sum(-1).tolist() == [3 + 4 - 1] * 12
+    assert cross[5].reshape(3, 4).int().tolist() == [[0, 1, 0, 0], [1, 1, 1, 1], [0, 1, 0, 0]]
+    assert affinities.criss_cross((2, 3, 4)).sum(-1).tolist() == [2 + 3 + 4 - 2] * 24
+    near = affinities.window((3, 4), 1)
+    assert near[0].reshape(3, 4).int().tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from saccade import __version__
 from saccade.errors import SaccadeError, did_you_mean
@@ -20,23 +22,30 @@ COMMANDS = {
     "predict": ("use", "use trained weights on your files"),
     "claims": ("claims", "which claims hold: statement, expected, measured, verdict"),
     "bench": ("bench", "cost against peers and the plain form, as ratios"),
+    "export": ("export", "trained weights as a file for ONNX or torch.export"),
+    "compare": ("compare", "what changed between runs: config, environment, metrics, curves"),
+    "data": ("data", "check that a data set is whole"),
+    "doctor": ("doctor", "check that this set-up is sound"),
+    "completion": ("completion", "a script that completes commands, names and flags in your shell"),
 }
 
 USAGE = f"""Saccade {__version__}: published vision systems as one PyTorch library.
 
 usage: saccade COMMAND [NAME] [OPTIONS]
 
-{chr(10).join(f"  {name:<9} {text}" for name, (_, text) in COMMANDS.items())}
+{chr(10).join(f"  {name:<11} {text}" for name, (_, text) in COMMANDS.items())}
 
 Every command explains itself: saccade COMMAND --help, or saccade COMMAND NAME --help for all options of a system.
 """
 
 GREETING = """Saccade turns a published vision system into a command. Four things to do first:
 
-  saccade list             see which systems there are
-  saccade show snl         read what one is and how to use it
-  saccade run snl          train it with its baselines and write a report (minutes)
-  saccade predict snl a.png    use it on a picture
+  saccade list               see which systems there are
+  saccade show snl           read what one is and how to use it
+  saccade run snl            train it with its baselines and write a report (minutes)
+  saccade predict snl a.png  use it on a picture
+
+All commands: saccade --help. If something does not work: saccade doctor.
 """
 
 
@@ -54,14 +63,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"saccade {__version__}")
         return 0
     try:
+        for arg in args:
+            _refuse_what_is_no_text(arg)
         if command not in COMMANDS:
             raise SaccadeError(f"no command {command!r}{did_you_mean(command, COMMANDS)}")
         module = importlib.import_module(f"saccade.cli.{COMMANDS[command][0]}")
-        code: int = getattr(module, command)(rest)
-        sys.stdout.flush()
+        with _printable():
+            code: int = getattr(module, command)(rest)
+            sys.stdout.flush()
         return code
     except SaccadeError as error:
-        print(f"saccade: {error}", file=sys.stderr)
+        print(f"saccade: {' '.join(str(error).split())}", file=sys.stderr)  # one line, whatever a file is called
         return error.exit_code
     except SystemExit as leave:  # from the option parser, after it has said what was wrong
         return leave.code if isinstance(leave.code, int) else 2
@@ -71,6 +83,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a name too long, a folder that may not be read: where, and what the system says
+        named = f"{error.filename}: " if error.filename else ""
+        print(f"saccade: {' '.join(f'{named}{error.strerror or error}'.split())}", file=sys.stderr)
+        return 2
+
+
+def _refuse_what_is_no_text(arg: str) -> None:
+    """A file name or an option holds no zero byte and nothing that the system cannot write."""
+    try:
+        os.fsencode(arg)
+    except UnicodeEncodeError:
+        raise SaccadeError(f"{arg!r} is not text") from None
+    if "\0" in arg:
+        raise SaccadeError(f"{arg!r} has a zero byte in it")
+
+
+@contextmanager
+def _printable() -> Iterator[None]:
+    """What standard output has no sign for is printed by its number: a file may be called anything."""
+    out = sys.stdout
+    errors = getattr(out, "errors", None)
+    if not isinstance(out, io.TextIOWrapper) or errors != "strict":
+        yield
+        return
+    out.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        out.reconfigure(errors=errors)
 
 
 def _hyphens(arg: str) -> str:

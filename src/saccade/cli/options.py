@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 import tyro
 
 from saccade import catalogue
+from saccade.config import fits
 from saccade.errors import SaccadeError, did_you_mean
 from saccade.run import ROOT
 
@@ -58,7 +59,20 @@ def peek(args: Sequence[str], flag: str) -> str | None:
 def read(kind: type[T], args: Sequence[str], prog: str, description: str) -> T:
     """Options of a dataclass from the command line; what has no default comes without a flag."""
     marks = (tyro.conf.PositionalRequiredArgs,)
-    return tyro.cli(kind, args=list(args), prog=f"saccade {prog}", description=description, config=marks)
+    found = tyro.cli(kind, args=list(args), prog=f"saccade {prog}", description=description, config=marks)
+    _refuse_what_does_not_fit(found, "")
+    return found
+
+
+def _refuse_what_does_not_fit(value: Any, at: str) -> None:
+    if isinstance(value, int) and not fits(value):
+        raise SaccadeError(f"--{at} expects a whole number of 64 bits, got one of {value.bit_length()}")
+    if isinstance(value, tuple):
+        for item in value:
+            _refuse_what_does_not_fit(item, at)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            _refuse_what_does_not_fit(getattr(value, field.name), field.name.replace("_", "-"))
 
 
 def asks_for_help(args: Sequence[str]) -> bool:

@@ -38,6 +38,8 @@ class RunOptions:
     """Every variant, ablations too."""
     seeds: int = 1
     """How many seeds of each, from 0."""
+    data: str = ""
+    """Other data than the preset's: LAYOUT:PATH."""
     jobs: int = 0
     """Runs to train at a time (0: one a core)."""
     fresh: bool = False
@@ -57,7 +59,8 @@ def run(args: Sequence[str]) -> int:
     variants = _variants(system, options)
     if options.seeds < 1:
         raise SaccadeError(f"at least one seed is needed, got {options.seeds}")
-    needs = [Needs(variant, seed, options.preset) for variant in variants for seed in range(options.seeds)]
+    changes = _other_data(system, options)
+    needs = [Needs(variant, seed, options.preset, changes) for variant in variants for seed in range(options.seeds)]
     orders = [order_for(name, need, options.runtime) for need in needs]
     command = shlex.join(["saccade", "run", *args])
     plan = Plan(options.output.runs, options.jobs, options.fresh, options.runtime)
@@ -75,6 +78,13 @@ def run(args: Sequence[str]) -> int:
     if options.open:
         webbrowser.open(report.resolve().as_uri())
     return 0
+
+
+def _other_data(system: System[Any, Any], options: RunOptions) -> tuple[tuple[str, Any], ...]:
+    if not options.data:
+        return ()
+    data = getattr(system.configure(options.preset), "data", None)
+    return (("data" if isinstance(data, str) else "data.source", options.data),)
 
 
 def _variants(system: System[Any, Any], options: RunOptions) -> list[str]:

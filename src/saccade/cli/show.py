@@ -16,6 +16,8 @@ from saccade.system import Metric
 if TYPE_CHECKING:
     from rich.console import Console
 
+UPRIGHT = 8
+"""Metrics that fit side by side."""
 SIGNS = {
     "holds": "[green]holds[/]",
     "does not hold": "[red]does not hold[/]",
@@ -44,7 +46,8 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], cap
     """A table on standard output."""
     from rich.table import Table
 
-    made = Table(title=title, title_justify="left", caption=caption, caption_justify="left", header_style="bold")
+    made = Table(title=escape(title), title_justify="left", header_style="bold")
+    made.caption, made.caption_justify = escape(caption), "left"
     for number, column in enumerate(columns):
         made.add_column(escape(column), overflow="fold", no_wrap=number == 0)
     for row in rows:
@@ -53,9 +56,12 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], cap
 
 
 def metrics_table(title: str, metrics: Mapping[str, Metric], rows: Mapping[str, Mapping[str, float]]) -> None:
-    """One row a variant, one column a metric."""
+    """One row a variant, one column a metric; a single row of many stands upright."""
     shown = [name for name in metrics if any(name in row for row in rows.values())]
     body = [[label, *(number(row.get(m), metrics[m]) for m in shown)] for label, row in rows.items()]
+    if len(body) == 1 and len(shown) > UPRIGHT:
+        names = [f"{metrics[m].label} {metrics[m].unit}".strip() for m in shown]
+        return table(title, ["", body[0][0]], list(zip(names, body[0][1:], strict=True)))
     table(title, ["", *(f"{metrics[m].label} {metrics[m].unit}".strip() for m in shown)], body)
 
 

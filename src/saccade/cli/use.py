@@ -50,7 +50,7 @@ def eval(args: Sequence[str]) -> int:  # named as the command is
     from saccade.api import run_judgement
 
     with show_progress(given.output.quiet) as progress:
-        _say_which(path, progress)
+        say_which(path, progress)
         split, machine = given.options.split, given.machine
         found = run_judgement(system, identity, model, given.config, split, machine, progress)
     if given.output.json:
@@ -82,7 +82,7 @@ def predict(args: Sequence[str]) -> int:
 
     with show_progress(given.output.quiet) as progress:
         model, identity, path = _weights(system, rest, system.needs_model(given.inputs))
-        _say_which(path, progress)
+        say_which(path, progress)
         folder = Path(given.options.output)
         made = run_prediction(system, identity, model, given.inputs, folder, given.machine, progress)
     if given.output.json:
@@ -93,13 +93,17 @@ def predict(args: Sequence[str]) -> int:
 
 
 def _weights(system: System[Any, Any], args: Sequence[str], needed: bool = True) -> tuple[Any, Any, Path | None]:
+    """:func:`find_weights`, before the whole line can be read."""
+    return find_weights(system, peek(args, "--weights") or "", Path(peek(args, "--runs") or ROOT), needed)
+
+
+def find_weights(system: System[Any, Any], given: str, root: Path, needed: bool = True) -> tuple[Any, Any, Path | None]:
     """The model, what it is, and its file: those given, else the newest run's; without a model, the preset."""
     from saccade.engine.weights import Identity, load_model_of
 
     name = system.about.name
-    if not (system.offers("build") and (needed or peek(args, "--weights"))):
+    if not (system.offers("build") and (needed or given)):
         return None, Identity(name, "tiny", "", system.configure("tiny"), system.facts_type()), None
-    root, given = Path(peek(args, "--runs") or ROOT), peek(args, "--weights")
     path = Path(given) if given else _newest_weights(name, root) or _offer_training(system, root)
     return *load_model_of(system, path), path
 
@@ -134,6 +138,7 @@ def _offer_training(system: System[Any, Any], root: Path) -> Path:
     return found
 
 
-def _say_which(path: Path | None, progress: Progress) -> None:
+def say_which(path: Path | None, progress: Progress) -> None:
+    """Whose weights these are, for who did not say."""
     if path is not None:
         progress.say(f"weights: {path}")

@@ -5,13 +5,15 @@ A path may name the archive that a data set is handed out as; it is unpacked onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from saccade.data.archives import is_archive, unpacked
-from saccade.errors import SaccadeError, did_you_mean
+from saccade.errors import SaccadeError, Several, did_you_mean
+
+T = TypeVar("T")
 
 EMBEDDED = "embedded"
 PLAIN = "folder"
@@ -32,12 +34,41 @@ def find(source: str, layouts: Mapping[str, Layout]) -> tuple[Layout, Path] | No
     """The reader and path that a source names; None for embedded data."""
     if source == EMBEDDED:
         return None
+    name, path = parse(source)
+    if name not in layouts:
+        raise SaccadeError(f"no layout {name!r} to read {source!r} with{did_you_mean(name, layouts)}")
+    if not there(path):
+        raise SaccadeError(f"{path} does not exist; expected {layouts[name].about}")
+    return layouts[name], unpacked(path) if is_archive(path) else path
+
+
+def parse(source: str) -> tuple[str, Path]:
+    """The layout and path that a source names."""
     name, colon, rest = source.partition(":")
     if not colon or len(name) == 1:  # a single letter is a Windows drive
         name, rest = PLAIN, source
-    if name not in layouts:
-        raise SaccadeError(f"no layout {name!r} to read {source!r} with{did_you_mean(name, layouts)}")
-    path = Path(rest).expanduser()
-    if not path.exists():
-        raise SaccadeError(f"{path} does not exist; expected {layouts[name].about}")
-    return layouts[name], unpacked(path) if is_archive(path) else path
+    try:
+        return name, Path(rest).expanduser()
+    except RuntimeError:  # a home of nobody
+        return name, Path(rest)
+
+
+def there(path: Path) -> bool:
+    """Whether something is at a path that may not even be one."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long a name, a zero byte
+        return False
+
+
+def read_all(readers: Iterable[Callable[[], T]]) -> list[T]:
+    """What each reader gives; if some refuse, one error that has the sentences of all."""
+    found, refused = [], []
+    for reader in readers:
+        try:
+            found.append(reader())
+        except SaccadeError as error:
+            refused.append(str(error))
+    if refused:
+        raise Several(refused)
+    return found

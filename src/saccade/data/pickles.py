@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import pickletools
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,21 @@ class _ArraysOnly(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is more than data")
 
 
+def _refuse_bombs(content: bytes) -> None:
+    """A pickle numbers what it remembers one after another. The reader sets aside memory up to the highest number, and
+    for the length that a string claims: a few damaged bytes would ask for gigabytes. (Lengths are checked on the way.)
+    """
+    for count, (opcode, number, _) in enumerate(pickletools.genops(content)):
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and number is not None and number > count:
+            raise pickle.UnpicklingError(f"it remembers a value number {number} after {count} steps")
+
+
 def read_arrays(path: Path) -> Any:
     """A pickle of plain values and NumPy arrays, of any Python version; one that would run code is refused."""
     try:
-        return _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+        content = path.read_bytes()
+        _refuse_bombs(content)
+        return _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
     except FileNotFoundError:
         raise SaccadeError(f"{path} does not exist") from None
     except Exception as error:  # a damaged pickle can fail in any way there is

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from saccade import __version__
-from saccade.errors import SaccadeError
+from saccade.config import digest
+from saccade.errors import SaccadeError, reason
 from saccade.files import load_archive, load_tensors, read_json, replacing, save_tensors, write_json
 
 PARTS = ("weights.safetensors", "state.pt")
@@ -53,10 +54,11 @@ def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], 
         save_tensors(partial / PARTS[0], weights, metadata)
         torch.save(state, partial / PARTS[1])
         seals = {p.name: _seal(p) for p in sorted(partial.iterdir())}
-        write_json(partial / "manifest.json", {"format": FORMAT, "version": __version__, "files": seals})
+        manifest = {"format": FORMAT, "version": __version__, "files": seals}
+        write_json(partial / "manifest.json", manifest | {"seal": digest(manifest)})
         partial.rename(folder)
     except (OSError, RuntimeError) as error:  # torch.save reports a full disk as a RuntimeError
-        raise SaccadeError(f"cannot write the checkpoint {folder}: {str(error).splitlines()[0]}") from error
+        raise SaccadeError(f"cannot write the checkpoint {folder}: {reason(error)}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     publish(folder / PARTS[0], run / "last.safetensors")
@@ -92,8 +94,8 @@ def latest(run: Path, say: Callable[[str], None]) -> Checkpoint | None:
 def read(folder: Path) -> Checkpoint:
     """A checkpoint, after checking that it is what was written."""
     manifest = read_json(folder / "manifest.json") if (folder / "manifest.json").exists() else None
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
-        raise SaccadeError(f"the checkpoint {folder} is damaged: its manifest is missing")
+    if not isinstance(manifest, dict) or manifest.pop("seal", None) != digest(manifest):
+        raise SaccadeError(f"the checkpoint {folder} is damaged: its manifest is missing or not what was written")
     if manifest.get("format") != FORMAT:
         raise OtherFormat(
             f"the checkpoint {folder} has format {manifest.get('format')}, written by Saccade "

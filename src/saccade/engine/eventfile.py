@@ -6,6 +6,7 @@ disk with tracebacks; and because this is all there is to it.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import struct
@@ -33,7 +34,7 @@ class EventFile:
 
     def add(self, tag: str, value: float, step: int) -> None:
         """One scalar."""
-        named = _field(1, tag.encode()) + _tag(2, 5) + struct.pack("<f", value)
+        named = _field(1, tag.encode()) + _tag(2, 5) + _float(value)
         self._write(_event(step, _field(5, _field(1, named))))
 
     def close(self) -> None:
@@ -46,6 +47,13 @@ class EventFile:
             self.file.write(record)
         except OSError as error:
             raise SaccadeError(f"cannot write {self.path}: {error.strerror or error}") from error
+
+
+def _float(value: float) -> bytes:
+    try:
+        return struct.pack("<f", value)
+    except OverflowError:  # more than a float32 holds
+        return struct.pack("<f", math.copysign(math.inf, value))
 
 
 def _event(step: int, what: bytes) -> bytes:

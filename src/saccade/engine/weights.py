@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from saccade import __version__, catalogue
 from saccade.config import from_json, to_json
-from saccade.errors import SaccadeError
+from saccade.errors import SaccadeError, reason
 from saccade.files import load_tensors, read_metadata
 from saccade.system import System
 
@@ -53,7 +53,7 @@ class Identity:
             raise SaccadeError(f"{path} was not written by Saccade: its metadata names no system and config")
         try:
             described = json.loads(metadata[KEY])
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SaccadeError(f"{path} is damaged: its metadata is not JSON ({error})") from None
         found = from_json(_Described, described, f"the metadata of {path}")
         if found.format != FORMAT:
@@ -103,7 +103,7 @@ def load_model_of(system: System[Any, Any], path: Path) -> tuple[nn.Module, Iden
             raise
         ours = False
     if not ours and system.offers("load_published"):
-        config, facts, tensors = system.load_published(path)
+        config, facts, tensors = _published(system, path)
         identity = Identity(name, "", "published", config, facts)
         return _filled(identity, tensors, path), identity
     model, identity = load_model(path)
@@ -112,26 +112,36 @@ def load_model_of(system: System[Any, Any], path: Path) -> tuple[nn.Module, Iden
     return model, identity
 
 
-def _filled(identity: Identity, tensors: Mapping[str, Tensor], path: Path) -> nn.Module:
+def _published(system: System[Any, Any], path: Path) -> tuple[Any, Any, Mapping[str, Any]]:
+    """The authors' own file, read by the system; what it does not expect inside is one sentence too."""
+    try:
+        return system.load_published(path)
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        told = f"{type(error).__name__}: {reason(error)}"
+        raise SaccadeError(f"{path} is not a checkpoint of the authors of {system.about.name} ({told})") from error
+
+
+def _filled(identity: Identity, tensors: Mapping[str, Any], path: Path) -> nn.Module:
     try:
         model = catalogue.load(identity.system).build(identity.config, identity.facts)
     except (RuntimeError, ValueError, TypeError, MemoryError, OverflowError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SaccadeError(f"no model can be built from the config and facts in {path}: {reason}") from error
+        raise SaccadeError(f"no model can be built from the config and facts in {path}: {reason(error)}") from error
     insert(model, tensors, path)
     return model.eval()
 
 
-def insert(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+def insert(model: nn.Module, tensors: Mapping[str, Any], path: Path) -> None:
     """Load weights whose names and shapes must all fit, and which must be numbers."""
     for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise SaccadeError(f"the weights in {path} are spoilt: {name!r} is a {type(tensor).__name__}, not a tensor")
         if tensor.is_floating_point() and tensor.isnan().any():
             raise SaccadeError(f"the weights in {path} are spoilt: {name!r} holds values that are not numbers")
     try:
         model.load_state_dict(dict(tensors))
     except RuntimeError as error:
-        reason = str(error).split("\n")[1].strip() if "\n" in str(error) else str(error)
-        raise SaccadeError(f"the weights in {path} do not fit the model: {reason}") from None
+        first = str(error).split("\n")[1].strip() if "\n" in str(error) else str(error)
+        raise SaccadeError(f"the weights in {path} do not fit the model: {first}") from None
 
 
 def insert_what_fits(model: nn.Module, path: Path) -> str:

@@ -1,7 +1,20 @@
 """Layers and backbones: operators with weights."""
 
 from saccade.nn.efficientnet_lite import EfficientNetLite
-from saccade.nn.nonlocal_block import Nonlocal, NonlocalBlock, NonlocalStage, SpectralNonlocal
+from saccade.nn.nonlocal_block import NonlocalBlock, SharedAffinity
+from saccade.nn.nonlocals import (
+    BLOCKS,
+    CayleyNonlocal,
+    ChebyshevNonlocal,
+    CompactGeneralised,
+    CrissCross,
+    DoubleAttention,
+    Nonlocal,
+    NonlocalStage,
+    PrintedCayleyNonlocal,
+    SpectralNonlocal,
+    StableNonlocal,
+)
 from saccade.nn.preresnet import PreResNet
 from saccade.nn.resnet import ResNet
 from saccade.nn.self_attention import (
@@ -11,10 +24,17 @@ from saccade.nn.self_attention import (
     PlainLowRank2d,
     SelfAttention2d,
 )
+from saccade.nn.setconv import SetConv
 
 __all__ = [
+    "BLOCKS",
+    "CayleyNonlocal",
+    "ChebyshevNonlocal",
+    "CompactGeneralised",
     "CompressedSelfAttention2d",
     "CompressedSelfAttentionLowRank2d",
+    "CrissCross",
+    "DoubleAttention",
     "EfficientNetLite",
     "NearestLandmark2d",
     "Nonlocal",
@@ -22,7 +42,11 @@ __all__ = [
     "NonlocalStage",
     "PlainLowRank2d",
     "PreResNet",
+    "PrintedCayleyNonlocal",
     "ResNet",
     "SelfAttention2d",
+    "SetConv",
+    "SharedAffinity",
     "SpectralNonlocal",
+    "StableNonlocal",
 ]

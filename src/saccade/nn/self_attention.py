@@ -24,8 +24,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
-from saccade.ops import Affinity
-from saccade.ops.attention import ThinSoftmaxAffinity, WideSoftmaxAffinity
+from saccade.ops import Affinity, SoftmaxAffinity
+from saccade.ops.attention import ThinSoftmaxAffinity
 from saccade.ops.lowrank import InPatch, LowRank, SoftmaxInPatch, landmark_block, plain_block
 from saccade.ops.patches import Patches
 
@@ -33,9 +33,9 @@ from saccade.ops.patches import Patches
 class SelfAttention2d(nn.Module):
     """Every position looks at every other (Eqs. 1-2), through fused attention."""
 
-    def __init__(self, channels: int, inner: int | None = None, groups: int = 1) -> None:
+    def __init__(self, channels: int, inner: int | None = None, groups: int = 1, temperature: float = 1.0) -> None:
         """``inner`` is the width of queries and keys in each group: an eighth of its channels and at least 16, unless
-        given."""
+        given. Logits are divided by ``temperature``; the paper has 1."""
         super().__init__()
         if groups < 1 or channels < 1 or channels % groups:
             raise SaccadeError(f"{channels} channels cannot be shared by {groups} groups of attention")
@@ -43,6 +43,9 @@ class SelfAttention2d(nn.Module):
         self.inner = max(channels // groups // 8, 16) if inner is None else inner
         if self.inner < 1:
             raise SaccadeError(f"attention needs inner channels, got inner={inner}")
+        if not temperature > 0:
+            raise SaccadeError(f"attention needs a temperature above 0, got {temperature}")
+        self.temperature = temperature
         self.query = nn.Conv2d(channels, groups * self.inner, 1, groups=groups)
         self.key = nn.Conv2d(channels, groups * self.inner, 1, groups=groups)
         self.value = nn.Conv2d(channels, channels, 1, groups=groups)
@@ -51,7 +54,7 @@ class SelfAttention2d(nn.Module):
 
     def affinity(self, query: Tensor, key: Tensor, height: int, width: int) -> Affinity:
         """What stands for the attention map, for queries and keys (groups, B, N, inner)."""
-        return WideSoftmaxAffinity(query, key)
+        return SoftmaxAffinity(query, key)
 
     def maps(self, x: Tensor) -> Affinity:
         """The attention maps of a feature map (B, C, H, W), one a group."""
@@ -60,12 +63,13 @@ class SelfAttention2d(nn.Module):
     def queries_and_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Of a map (B, C, H, W): (groups, B, N, inner) each."""
         query, key = self._project(x, self.query, self.key)
-        return query, key
+        return query / self.temperature, key
 
     def mix(self, x: Tensor) -> Tensor:
         """What attention takes from everywhere, before the gate and the residual: (B, C, H, W) to the same."""
         query, key, value = self._project(x, self.query, self.key, self.value)
-        mixed = self.affinity(query, key, x.shape[-2], x.shape[-1]) @ value  # (groups, B, N, C / groups)
+        maps = self.affinity(query / self.temperature, key, x.shape[-2], x.shape[-1])
+        mixed = maps @ value  # (groups, B, N, C / groups)
         tokens = mixed.movedim(0, 2).flatten(2)  # (B, N, C)
         if self.fuse is not None:
             tokens = F.linear(tokens, self.fuse.weight.flatten(1), self.fuse.bias)
@@ -85,17 +89,22 @@ class SelfAttention2d(nn.Module):
         biases = [layer.bias.unflatten(0, (self.groups, 1, -1)) for layer in layers if layer.bias is not None]
         grouped = tokens.unflatten(1, (self.groups, -1)).movedim(1, 0)
         made = torch.baddbmm(torch.cat(biases, -1), grouped, torch.cat(weights, 1).mT)
-        return made.unflatten(1, (len(x), -1)).split([w.shape[1] for w in weights], -1)
+        return made.unflatten(1, (x.shape[0], -1)).split([w.shape[1] for w in weights], -1)
 
 
 class CompressedSelfAttention2d(SelfAttention2d):
     """CSA: landmarks look at every position, and each position takes a weighted mean of what they found."""
 
     def __init__(
-        self, channels: int, inner: int | None = None, grid: tuple[int, int] = (24, 4), groups: int = 2
+        self,
+        channels: int,
+        inner: int | None = None,
+        grid: tuple[int, int] = (24, 4),
+        groups: int = 2,
+        temperature: float = 1.0,
     ) -> None:
         """``grid`` is the number of landmarks down and across; sizes that do not divide give uneven patches."""
-        super().__init__(channels, inner, groups)
+        super().__init__(channels, inner, groups, temperature)
         if min(grid) < 1:
             raise SaccadeError(f"a landmark grid has at least one row and one column, got {grid[0]} x {grid[1]}")
         self.grid = grid

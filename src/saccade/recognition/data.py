@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,9 +15,9 @@ from torch import Tensor
 
 from saccade.data import images
 from saccade.data.images import find_images, read_image
-from saccade.data.layouts import Layout
+from saccade.data.layouts import Layout, read_all
 from saccade.data.pickles import read_arrays
-from saccade.errors import SaccadeError
+from saccade.errors import SaccadeError, Several
 
 SIDE = 32
 
@@ -162,10 +163,10 @@ def _read_cifar(kind: _Cifar, path: Path, split: str) -> Labelled:
     split = "train" if split == "train" else "test"
     folder = next((path / name for name in kind.folders if (path / name).is_dir()), path)
     if (folder / kind.binary_files[split][0]).exists():
-        parts = [_read_binary(kind, folder / name) for name in kind.binary_files[split]]
+        parts = read_all(partial(_read_binary, kind, folder / name) for name in kind.binary_files[split])
         names = _read_names_text(folder / kind.names_text, kind.classes)
     elif (folder / kind.files[split][0]).exists():
-        parts = [_read_pickle(kind, folder / name) for name in kind.files[split]]
+        parts = read_all(partial(_read_pickle, kind, folder / name) for name in kind.files[split])
         names = _read_names_pickle(folder / kind.names_pickle[0], kind.names_pickle[1], kind.classes)
     else:
         raise SaccadeError(
@@ -260,9 +261,9 @@ def _class_folders(path: Path, split: str, folders: Sequence[Path]) -> LabelledF
     if unknown:
         raise SaccadeError(f"{folder} has the class {unknown[0]!r}, which {training} has not")
     files = {name: find_images(folder / name) for name in classes}
-    for name, found in files.items():
-        if not found and split == "train":
-            raise SaccadeError(f"{folder / name} holds no pictures")
+    empty = [f"{folder / name} holds no pictures" for name, found in files.items() if not found]
+    if empty and split == "train":
+        raise Several(empty)
     pairs = [(file, label) for label, name in enumerate(classes) for file in files[name]]
     if not pairs:
         raise SaccadeError(f"{folder} holds no pictures")

@@ -53,6 +53,10 @@ class Shots:
         return Seen(read_image(path), identity, camera)
 
     @property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(shot.path for shot in self.shots)
+
+    @property
     def identities(self) -> tuple[int, ...]:
         return tuple(shot.identity for shot in self.shots)
 

@@ -2,8 +2,9 @@
 
 A person is a body, hair or a hat, a top with a pattern, trousers, shorts or a skirt, shoes, and perhaps a bag. Every
 colour comes from a short list, so that many people share each thing they wear and only the combination tells them
-apart. Cameras differ in light, ground, view and crop; pictures in pose, position, facing, exposure, and in what stands
-before the person. A descriptor has to find the parts wherever they are and see their colours through the light.
+apart. Cameras differ in light, ground, view and crop; pictures in pose, position, facing, the colour of the light,
+exposure, and in what stands before the person. A descriptor has to find the parts wherever they are and see their
+colours through the light, which shows in the picture as a whole and not at any one place.
 """
 
 from __future__ import annotations
@@ -111,8 +112,9 @@ def _draw(person: _Person, camera: Tensor, height: int, width: int, source: torc
     canvas = _Canvas(ground, u, v, 0.5 * height * scale)
     _paint_person(canvas, person, view["side"][camera, None, None], uniform)
     _paint_occluder(canvas, x, y, uniform)
-    # Light: the camera's own colour, a picture's exposure, and a fall-off across the crop; then grain.
-    tint = view["light"][camera][:, :, None, None] * (0.8 + 0.4 * torch.rand(count, 3, 1, 1, generator=source))
+    # Light: the camera's colour, the hour's, a picture's exposure, and a fall-off across the crop; then grain.
+    hour = (0.8 * torch.rand(count, 3, 1, 1, generator=source) - 0.4).exp()
+    tint = view["light"][camera][:, :, None, None] * hour
     slope = 1 + view["slope"][camera, None, None] * (y - 0.5) + uniform(-0.25, 0.25) * x
     lit = canvas.picture * tint * (uniform(0.75, 1.2) * slope)[:, None]
     lit = lit + 0.04 * torch.randn(lit.shape, generator=source)
@@ -127,20 +129,21 @@ def _cameras() -> dict[str, Tensor]:
         "zoom": torch.linspace(0.84, 1.06, CAMERAS),
         "slope": torch.linspace(-0.5, 0.5, CAMERAS),
         "side": torch.tensor([0.0, 0.0, 0.5, 0.8]),  # how far people are seen from the side
-        "wall": 0.35 + 0.4 * torch.rand(CAMERAS, 3, generator=source),
-        "floor": 0.25 + 0.4 * torch.rand(CAMERAS, 3, generator=source),
+        "wall": 0.4 + 0.3 * torch.rand(CAMERAS, generator=source),
+        "floor": 0.3 + 0.3 * torch.rand(CAMERAS, generator=source),
         "horizon": 0.3 + 0.4 * torch.rand(CAMERAS, generator=source),
     }
 
 
 def _ground(view: dict[str, Tensor], camera: Tensor, height: int, width: int, source: torch.Generator) -> Tensor:
-    """Wall above, floor below, with soft stains that differ from picture to picture."""
+    """A grey wall above, a grey floor below, with soft coloured stains that differ from picture to picture: what the
+    light is can be seen on the ground as a whole, and not at any one place of it."""
     y = torch.linspace(0, 1, height)[:, None]
     below = ((y - view["horizon"][camera, None, None]) * 20).clamp(0, 1)[:, None]
-    wall, floor = (view[name][camera][:, :, None, None] for name in ("wall", "floor"))
+    wall, floor = (view[name][camera][:, None, None, None] for name in ("wall", "floor"))
     stains = torch.randn(len(camera), 3, 6, 3, generator=source)
     soft = torch.nn.functional.interpolate(stains, (height, width), mode="bilinear", align_corners=False)
-    return (wall * (1 - below) + floor * below + 0.08 * soft).clamp(0, 1)
+    return (wall * (1 - below) + floor * below + 0.12 * soft).clamp(0, 1)
 
 
 @dataclass

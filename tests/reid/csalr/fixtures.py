@@ -69,7 +69,7 @@ def three_plain_folders(path):
     for folder, names in {
         "train": ["anna_1_a.jpg", "anna_2_b.png", "bo_c1_x.jpg"],
         "query": ["cy_1_1.jpg"],
-        "gallery": ["cy_2_1.jpg", "di_1.jpg"],
+        "gallery": ["cy_2_test.jpg", "di_1.jpg"],
     }.items():
         for seed, name in enumerate(names):
             picture(path / folder / name, seed)

@@ -2,43 +2,69 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from saccade.benchmark import Contest
-from saccade.nn import Nonlocal, NonlocalBlock, SpectralNonlocal
-from saccade.reference import nonlocal_block as plain
+from saccade.nn import BLOCKS
+from saccade.reference.blocks import DENSE, two_products
 from saccade.seeding import generator
+
+CHANNELS, INNER = 64, 32
+LABELS = {
+    "nl": "NL",
+    "nl-dot": "NL, dot product",
+    "nl-concatenation": "NL, concatenation",
+    "ns": "NS",
+    "a2": "A2",
+    "snl": "SNL",
+    "gsnl": "gSNL",
+    "chebysnl": "ChebySNL",
+    "cayleysnl-relu": "CayleySNL, ReLU affinity",
+    "cayleysnl": "CayleySNL, sigmoid affinity",
+    "cayleyexact": "CayleyExact",
+    "cgnl": "CGNL",
+    "cc": "CC",
+}
+MOST = {"cayleyexact": 1024, "cgnl": 64}
+"""Up to how many positions the dense form is run: it inverts a matrix, or has one of (N·m) x (N·m)."""
 
 
 def contests() -> Iterator[Contest]:
-    """SNL and NL with 32 inner channels on 64 channels, from few positions to many."""
+    """Each with 32 inner channels on 64, on few positions and on many; criss-cross on a map of 97 x 97."""
     for positions in (64, 1024, 4096):
-        tokens = torch.randn(1, positions, 64, generator=generator("bench", positions)).requires_grad_()
-        snl, nl = SpectralNonlocal(64, 32), Nonlocal(64, 32)
-        yield Contest(f"SNL, N = {positions}", _ours(snl, tokens), {"dense": _dense_snl(snl, tokens)})
-        yield Contest(f"NL, N = {positions}", _ours(nl, tokens), {"dense": _dense_nl(nl, tokens)})
+        for block in LABELS:
+            if positions <= MOST.get(block, 4096):
+                yield contest(block, positions)
+    yield contest("cc", 97 * 97)
 
 
-def _ours(block: NonlocalBlock, x: Tensor) -> Callable[[], Any]:
-    return _both_ways(lambda: block.filter(block.affinity(x), block.g(x)))
+def contest(block: str, positions: int) -> Contest:
+    """A block against its dense form."""
+    rivals = ["dense", "column and row products"] if block == "cc" else ["dense"]
+    made = {form: work(block, positions, form) for form in ("ours", *rivals)}
+    return Contest(f"{LABELS[block]}, N = {positions}", made.pop("ours"), made)
 
 
-def _dense_snl(block: SpectralNonlocal, x: Tensor) -> Callable[[], Any]:
-    layers = (block.theta, block.phi, block.g, block.w1, block.w2)
-    return _both_ways(lambda: plain.snl(x, *(layer.weight for layer in layers)))
-
-
-def _dense_nl(block: Nonlocal, x: Tensor) -> Callable[[], Any]:
-    def dense() -> Tensor:
-        affinity = plain.softmax_affinity(x, block.theta.weight, block.phi.weight)
-        return affinity @ (x @ block.g.weight.mT) @ block.w.weight.mT
-
-    return _both_ways(dense)
-
-
-def _both_ways(run: Callable[[], Tensor]) -> Callable[[], Any]:
+def work(block: str, positions: int, form: str) -> Callable[[], Any]:
+    """One call of a block in a form, forward and backward."""
+    made, tokens, shape = ready(block, positions)
+    run: Callable[[], Tensor]
+    if form == "ours":
+        run = partial(made.operate, tokens, shape)
+    else:
+        run = partial(DENSE[block] if form == "dense" else two_products, made, tokens, shape)
     return lambda: torch.autograd.backward(run().sum())
+
+
+def ready(block: str, positions: int) -> tuple[Any, Tensor, tuple[int, int]]:
+    """A block, tokens, and the grid they are on."""
+    side = math.isqrt(positions)
+    tokens = torch.randn(1, positions, CHANNELS, generator=generator("bench", positions)).requires_grad_()
+    torch.manual_seed(0)
+    return BLOCKS[block](CHANNELS, INNER), tokens, (positions // side, side)

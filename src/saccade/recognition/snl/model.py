@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
-from saccade.nn import Nonlocal, NonlocalBlock, NonlocalStage, PreResNet, ResNet, SpectralNonlocal
+from saccade.nn import BLOCKS, PreResNet, ResNet, SharedAffinity
 from saccade.nn.stages import Insert, Stages
 
-BLOCKS: Mapping[str, type[NonlocalBlock]] = {"nl": Nonlocal, "ns": NonlocalStage, "snl": SpectralNonlocal}
+Block = Literal[
+    "none", "nl", "nl-gaussian", "nl-dot", "nl-concatenation", "ns", "a2", "cgnl", "cgnl-dot", "cc", "cc-twice", "snl",
+    "gsnl", "chebysnl", "cayleysnl", "cayleysnl-relu", "cayleyexact",
+]  # fmt: skip
 
 Backbone = Literal[
     "preresnet-tiny", "preresnet20", "preresnet56-bottleneck", "preresnet56-basic", "resnet18", "resnet50"
@@ -40,12 +44,14 @@ class Model:
 
     backbone: Backbone = "preresnet56-bottleneck"
     """The residual network."""
-    block: Literal["none", "nl", "ns", "snl"] = "snl"
+    block: Block = "snl"
     """The nonlocal block."""
     at: tuple[str, ...] = ("layer1.1",)
     """The residual blocks it comes after: layer1.1 is the second of the first stage."""
     inner: int = 0
-    """Width of the block's embeddings (0: half its channels)."""
+    """Width of the block's embeddings (0: half its channels; of criss-cross, an eighth)."""
+    units: int = 1
+    """Blocks in a row at each place, with one affinity for all of them."""
     dropout: float = 0.5
     """Before the classifier of a PreResNet."""
 
@@ -54,6 +60,8 @@ class Model:
             raise SaccadeError(f"dropout is a share from 0 to below 1, got {self.dropout}")
         if not 0 <= self.inner <= 65_536:
             raise SaccadeError(f"inner is a number of channels (0: half of the block's), got {self.inner}")
+        if not 1 <= self.units <= 1000:
+            raise SaccadeError(f"units is a number of blocks, at least 1, got {self.units}")
 
 
 def build(model: Model, classes: int) -> Stages:
@@ -63,7 +71,8 @@ def build(model: Model, classes: int) -> Stages:
         kind = BLOCKS[model.block]
 
         def insert(channels: int) -> nn.Module:
-            return kind(channels, model.inner or None)
+            made = partial(kind, inner=model.inner or None)
+            return made(channels) if model.units == 1 else SharedAffinity(channels, made, model.units)
 
     network: Stages
     if model.backbone in _RESNETS:

@@ -61,6 +61,8 @@ class Model:
     """Groups of channels with attention of their own; sa always has one."""
     inner: int = 0
     """Width of queries and keys in each group (0: an eighth of its channels, at least 16)."""
+    temperature: float = 1.0
+    """What the logits of attention are divided by; the paper has 1, others the root of inner."""
     supervision: float = 1.0
     """Weight of the deep supervision of each module (0: none)."""
     parts: int = 6
@@ -78,6 +80,8 @@ class Model:
         for name in ("groups", "parts", "embedding"):
             if getattr(self, name) < 1:
                 raise SaccadeError(f"a model's {name} is at least 1, got {getattr(self, name)}")
+        if not self.temperature > 0:
+            raise SaccadeError(f"a model's temperature is above 0, got {self.temperature}")
         if min(self.grid) < 1 or self.inner < 0 or not self.supervision >= 0 or not 0 <= self.dropout < 1:
             raise SaccadeError(
                 "a model has a grid of at least 1 x 1, inner and supervision of at least 0 and a dropout below 1, got "
@@ -191,8 +195,8 @@ class PartNetwork(nn.Module):
 def _attention(model: Model, channels: int) -> SelfAttention2d:
     inner = model.inner or None
     if model.attention == "sa":
-        return SelfAttention2d(channels, inner)
-    return COMPRESSED[model.attention](channels, inner, model.landmark_grid, model.groups)
+        return SelfAttention2d(channels, inner, temperature=model.temperature)
+    return COMPRESSED[model.attention](channels, inner, model.landmark_grid, model.groups, model.temperature)
 
 
 def build(model: Model, classes: int, refined: bool) -> PartNetwork:

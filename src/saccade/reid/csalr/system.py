@@ -135,17 +135,17 @@ def _training(epochs: int, lr: float, period: int = 40) -> Training:
 
 def _tiny_training(epochs: int, lr: float = 0.004) -> Training:
     schedule = Schedule("cosine", warmup=30)
-    optimiser = Optimiser("adamw", lr=lr, weight_decay=0.05, schedule=schedule)
+    optimiser = Optimiser("adamw", lr=lr, weight_decay=0.05, clip=5.0, schedule=schedule)
     return Training(epochs=epochs, batch=48, evaluate_every=0, optimiser=optimiser)
 
 
 PRESETS = {
     "tiny": Config(
-        Model("resnet-tiny", grid=(6, 2), parts=3, embedding=48, dropout=0.2),
+        Model("resnet-tiny", grid=(6, 2), temperature=4.0, embedding=48, dropout=0.2),
         Pictures(height=96, width=56, mean=(0.4, 0.4, 0.4), std=(0.25, 0.25, 0.25)),
-        train=_tiny_training(24),
-        stripes=_tiny_training(12),
-        refine=_tiny_training(12, 0.002),
+        train=_tiny_training(32),
+        stripes=_tiny_training(16),
+        refine=_tiny_training(16, 0.002),
     ),
     "paper": Config(
         Model(),
@@ -397,8 +397,11 @@ def _ranked(protocol: Protocol, found: Tensor, queries: Any, gallery: Any) -> Ra
 
 
 def _farthest(ctx: Ctx) -> float:
-    """The distance of descriptors that share nothing: each part has length one and no negative entries."""
-    return float((2 * ctx.config.model.parts) ** 0.5)
+    """The greatest distance of two descriptors: each part has length one, and no negative entries unless attention
+    comes last."""
+    model = ctx.config.model
+    last = model.attention != "none" and 4 in model.stages
+    return float(((4 if last else 2) * model.parts) ** 0.5)
 
 
 def _descriptors(ctx: Ctx, network: PartNetwork, paths: Sequence[Path]) -> Tensor:

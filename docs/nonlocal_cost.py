@@ -1,0 +1,119 @@
+"""Time and memory of the nonlocal blocks against the number of positions: measures, keeps the numbers, draws a page.
+
+    python docs/nonlocal_cost.py                   measure (about 15 minutes on a quiet machine, up to 4 GB) and draw
+    python docs/nonlocal_cost.py --blocks snl nl   only these; what was measured of others is kept
+    python docs/nonlocal_cost.py --draw            draw what was measured last
+
+Writes docs/pages/nonlocal.md, nonlocal-cost.png and nonlocal-cost.json. Each time is the least of several calls,
+forward and backward, on one thread; each memory is what one call holds at most, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import matplotlib
+import torch
+
+from saccade.engine.memory import child_peak
+from saccade.recognition.snl import bench
+from saccade.versions import environment
+
+PAGES = Path(__file__).parent / "pages"
+POSITIONS = (64, 256, 1024, 4096, 16384)
+DENSE_MOST = {"cayleyexact": 1024, "cgnl": 256}
+"""Where the dense form ends, if before 4096: beyond, it takes minutes a call, or more memory than a machine has."""
+
+PAGE = """# What nonlocal blocks cost
+
+![Time and memory of the nonlocal blocks against the number of positions](nonlocal-cost.png)
+
+Forward and backward on one thread, with 64 channels and 32 inner ones, for one sample. *Dense* is a direct
+transcription of the block's formula with the N x N matrix (of CGNL, the one of N·m x N·m), as far as it can be run.
+Slopes tell the story: products of thin factors grow with N, softmax and sigmoid take N² time but memory that grows
+with N, and what the dense forms hold grows with N² throughout. On few positions all of them cost the same: calls, not
+arithmetic.
+
+The numbers are in `docs/pages/nonlocal-cost.json`, with the machine and the versions they were made with. All of this
+is made by `python docs/nonlocal_cost.py`; `saccade bench snl` measures ratios in one process, with their spread.
+"""
+
+
+def measure(blocks: list[str]) -> Iterator[dict]:
+    """Few positions first."""
+    torch.set_num_threads(1)
+    for positions in POSITIONS:
+        for block in blocks:
+            for form in ("ours", "dense"):
+                if form == "dense" and positions > DENSE_MOST.get(block, 4096):
+                    continue
+                held = child_peak("saccade.recognition.snl.bench:work", block, positions, form)
+                seconds = least(bench.work(block, positions, form))
+                print(f"{bench.LABELS[block]}, {form}, N = {positions}: {seconds * 1e3:.3g} ms, {held / 2**20:.3g} MiB")
+                yield {"block": block, "form": form, "positions": positions, "seconds": seconds, "bytes": held}
+
+
+def least(work) -> float:
+    """The least time of a call, over a second of them; of long calls, over two."""
+    times: list[float] = []
+    while len(times) < 2 or (sum(times) < 1 and len(times) < 100):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def draw(found: list[dict]) -> None:
+    """For each block a panel of time above one of memory, five in a row."""
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    blocks = [block for block in bench.LABELS if any(r["block"] == block for r in found)]
+    across = min(len(blocks), 5)
+    rows = 2 * -(-len(blocks) // across)
+    figure, axes = pyplot.subplots(rows, across, figsize=(2.6 * across + 0.6, 2 * rows), sharex=True, squeeze=False)
+    for axis in axes.flat:
+        axis.set_visible(False)
+    for number, block in enumerate(blocks):
+        for row, (key, scale, unit) in enumerate((("seconds", 1e3, "ms"), ("bytes", 2**-20, "MiB"))):
+            axis = axes[2 * (number // across) + row, number % across]
+            axis.set_visible(True)
+            for form, style in (("dense", "C1s--"), ("ours", "C0o-")):
+                own = [r for r in found if (r["block"], r["form"]) == (block, form)]
+                axis.loglog(
+                    [r["positions"] for r in own], [r[key] * scale for r in own], style, markersize=3, label=form
+                )
+            axis.set_ylim((0.1, 2e4) if key == "seconds" else (0.05, 1e3))
+            axis.set_ylabel(unit)
+            axis.grid(alpha=0.3)
+            axis.tick_params(labelbottom=True)
+            axis.set_title(bench.LABELS[block] if row == 0 else "", fontsize=9)
+    axes[0, 0].legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(PAGES / "nonlocal-cost.png", dpi=110)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description="Time and memory of the nonlocal blocks against positions.")
+    options.add_argument("--blocks", nargs="+", choices=list(bench.LABELS), default=list(bench.LABELS))
+    options.add_argument("--draw", action="store_true", help="only draw what was measured last")
+    chosen = options.parse_args()
+    store = PAGES / "nonlocal-cost.json"
+    kept = json.loads(store.read_text())["measured"] if store.exists() else []
+    made = kept if chosen.draw else [row for row in kept if row["block"] not in chosen.blocks]
+    for row in () if chosen.draw else measure(chosen.blocks):
+        made.append(row)
+        store.write_text(json.dumps({"environment": environment("snl"), "measured": made}, indent=1) + "\n")
+    draw(made)
+    (PAGES / "nonlocal.md").write_text(PAGE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The commands: maps judged, drawn and refused; the study of the measures."""
+
+import csv
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maps.roadmetrics.fixtures import EDGES, NODES, _geojson, _text, layouts, mask
+from saccade.cli.main import main
+from saccade.maps.data import read_map
+from saccade.maps.metrics import NAMES, Settings, compare
+from saccade.maps.roadmetrics.bench import both_ways, pair
+
+QUICK = ["--measures.subgraphs.starts", "20", "--measures.trips.pairs", "30", "--measures.repeats", "1", "--quiet"]
+
+
+def judged(args, capsys):
+    assert main(["eval", "roadmetrics", *args, *QUICK, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)["metrics"]
+
+
+def test_two_files_are_judged(here, capsys):
+    (here / "t.graph").write_text(_text())
+    (here / "p.geojson").write_text(_geojson(edges=EDGES[:-1]))
+    found = judged(["--truth", "t.graph", "--prediction", "p.geojson"], capsys)
+    assert set(NAMES) <= set(found)
+    assert found["opt_j_precision"] == 1
+    assert 0 < found["opt_p_recall"] < 1
+    swapped = judged(["--truth", "p.geojson", "--prediction", "t.graph"], capsys)
+    assert swapped["opt_p_precision"] == found["opt_p_recall"]
+
+
+def test_the_table_stands_upright(here, capsys):
+    (here / "t.graph").write_text(_text())
+    assert main(["eval", "roadmetrics", "--truth", "t.graph", "--prediction", "t.graph", *QUICK]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"OPT-P precision\s+│\s+1\.000", out)
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_folders_are_judged_together(here, capsys):
+    layouts["folder"]["graph"](here / "data")
+    (here / "data" / "prediction" / "west.graph").write_text(_text(edges=EDGES[:3]))
+    both = judged(["--truth", "data/truth", "--prediction", "data/prediction"], capsys)
+    assert judged(["--data", "data"], capsys) == both
+    graphs = [read_map(here / "data" / role / "west.graph") for role in ("truth", "prediction")]
+    alone = compare(*graphs, Settings(repeats=1)).opt_p.recall
+    assert both["opt_p_recall"] == pytest.approx((1 + alone) / 2)
+
+
+def test_a_window_and_a_unit_are_taken_into_account(here, capsys):
+    (here / "t.graph").write_text(_text())
+    (here / "p.graph").write_text(_text(edges=EDGES[:-1]))
+    args = ["--truth", "t.graph", "--prediction", "p.graph"]
+    assert judged([*args, "--data.window", "0", "0", "430", "200"], capsys)["opt_p_recall"] == 1
+    assert judged([*args, "--data.unit", "metres"], capsys)["ccq_recall"] < 1
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--truth", "t.graph"], "both --truth and --prediction"),
+        (["--truth", "no.graph", "--prediction", "t.graph"], "no.graph does not exist"),
+        (["--truth", "t.graph", "--prediction", "."], "a file and a folder"),
+        (["--data", "maps:t.graph"], "has no prediction to judge"),
+        (["--truth", "t.graph", "--prediction", "t.graph", "--data.metres-a-pixel", "0"], "above 0"),
+        (["--truth", "t.graph", "--prediction", "t.graph", "--measures.opt-p.snap", "-1"], "snap > 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_exit_code_2(args, said, here, capsys):
+    (here / "t.graph").write_text(_text())
+    assert main(["eval", "roadmetrics", *args, "--quiet"]) == 2
+    assert said in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_drawings_tables_and_the_map_are_written(here, capsys):
+    (here / "t.graph").write_text(_text())
+    mask(here / "p.png", edges=EDGES[:-1])
+    assert main(["predict", "roadmetrics", "t.graph", "p.png", "--image", "p.png", "-o", "out", "--quiet"]) == 0
+    made = {p.name for p in (here / "out").iterdir()}
+    assert made == {
+        "overlay.png", "overlay.svg", "map.html", "mistakes.geojson", "scores.csv", "prediction-conversion.png"
+    }  # fmt: skip
+    mistakes = json.loads((here / "out" / "mistakes.geojson").read_text())["features"]
+    missed = [np.array(f["geometry"]["coordinates"]) for f in mistakes if f["properties"]["mistake"] == "missed"]
+    start, end = np.array(NODES[2]), np.array(NODES[5])  # the road that is not in the prediction
+    assert sum(np.linalg.norm(np.diff(m, axis=0), axis=1).sum() for m in missed) == pytest.approx(
+        np.linalg.norm(end - start), abs=45
+    )
+    page = (here / "out" / "map.html").read_text()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S).group(1))
+    assert [layer["name"] for layer in data["layers"]] == ["found", "missed", "invented"]
+    assert "http" not in page
+    rows = dict(csv.reader((here / "out" / "scores.csv").open()))
+    assert float(rows["OPT-P precision"]) == 1
+
+
+def test_a_map_that_is_named_like_markup_does_no_harm(here):
+    name = "<script>alert(1)<script>.graph"
+    (here / name).write_text(_text())
+    assert main(["predict", "roadmetrics", name, name, "-o", "out", "--quiet"]) == 0
+    assert "<script>alert" not in (here / "out" / "map.html").read_text()
+
+
+def test_every_score_falls_as_the_study_says(here, capsys):
+    found = judged(["--errors.kind", "interruptions", "--data.cities", "1"], capsys)
+    assert found["ccq"] == found["junct"] == 1
+    assert all(found[f"{name}_few"] > found[name] for name in ("opt_p", "opt_j", "opt_g"))
+
+
+def test_mistakes_are_put_into_crops_of_a_map_that_is_given(here, capsys):
+    from saccade.maps.synth import city
+
+    graph = city(0, blocks=14)
+    (here / "town.graph").write_text(_text(graph.points.tolist(), graph.edges.tolist()))
+    args = ["--data", "maps:town.graph", "--data.cities", "1", "--errors.kind", "doubled"]
+    assert judged(args, capsys)["opt_p"] < 1
+
+
+@pytest.mark.slow
+def test_fast_and_plain_measures_agree_on_a_larger_city():
+    for name, (ours, theirs) in both_ways(*pair(6)).items():
+        np.testing.assert_allclose(ours(), theirs(), atol=1e-9, err_msg=name)
+
+
+@pytest.mark.slow
+def test_real_roads_agree_with_themselves():
+    folder = os.environ.get("SACCADE_ROADS")
+    if not folder:
+        pytest.skip("SACCADE_ROADS names no folder with CITY.graph")
+    for path in sorted(Path(folder).glob("*.graph")):
+        graph = read_map(path)
+        for name, value in compare(graph, graph, Settings(repeats=1)).headline.items():
+            assert value == pytest.approx(1, abs=1e-3), (path.name, name)
