@@ -43,7 +43,7 @@ def test_help_is_for_everyone(args, capsys):
     [
         (["trane"], "no command 'trane' (did you mean 'train'"),
         (["train"], "needs the name of a system first"),
-        (["train", "sln"], "no system 'sln' (did you mean 'snl'?)"),
+        (["train", "sln"], "no system 'sln' (did you mean 'snl'"),
         (["train", "snl", "--preset", "pape"], "no preset 'pape'"),
         (["train", "snl", "--variant", "nll"], "no variant 'nll'"),
         (["train", "snl", "--resume", "nowhere"], "nowhere is not a run"),
@@ -85,7 +85,7 @@ def test_what_is_wrong_is_one_sentence_and_exit_code_2(args, said, here, capsys)
     [
         (["train", "snl", "--train.stps", "3"], "--train.steps"),
         (["train", "snl", "--train.steps", "three"], "--train.steps"),
-        (["train", "snl", "--model.block", "cgnl"], "--model.block"),
+        (["train", "snl", "--model.block", "cgln"], "--model.block"),
         (["list", "--jsn"], "--json"),
     ],
 )
