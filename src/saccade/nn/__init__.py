@@ -1,5 +1,7 @@
 """Layers and backbones: operators with weights."""
 
+from saccade.nn.descriptor import DescriptorNetwork, descriptor_network, multi_scale, resnet101_gem
+from saccade.nn.gem import GeM, learned_whitening, pca_whitening
 from saccade.nn.nonlocal_block import Nonlocal, NonlocalBlock, NonlocalStage, SpectralNonlocal
 from saccade.nn.preresnet import PreResNet
 from saccade.nn.resnet import ResNet
@@ -14,6 +16,8 @@ from saccade.nn.self_attention import (
 __all__ = [
     "CompressedSelfAttention2d",
     "CompressedSelfAttentionLowRank2d",
+    "DescriptorNetwork",
+    "GeM",
     "NearestLandmark2d",
     "Nonlocal",
     "NonlocalBlock",
@@ -23,4 +27,9 @@ __all__ = [
     "ResNet",
     "SelfAttention2d",
     "SpectralNonlocal",
+    "descriptor_network",
+    "learned_whitening",
+    "multi_scale",
+    "pca_whitening",
+    "resnet101_gem",
 ]

@@ -21,11 +21,9 @@ class GeM(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, H, W) to (B, C)."""
-        # Under autocast a half float would overflow in the power.
-        with torch.autocast(x.device.type, enabled=False):
-            kind = torch.promote_types(x.dtype, self.p.dtype)
-            p = self.p.to(kind)
-            return x.to(kind).clamp(min=self.eps).pow(p).mean((-2, -1)).pow(1 / p)
+        kind = torch.promote_types(x.dtype, self.p.dtype)  # a half float would overflow in the power
+        p = self.p.to(kind)
+        return x.to(kind).clamp(min=self.eps).pow(p).mean((-2, -1)).pow(1 / p)
 
 
 def pca_whitening(descriptors: Tensor, keep: int | None = None) -> tuple[Tensor, Tensor]:

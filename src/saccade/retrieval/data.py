@@ -1,7 +1,7 @@
 """Descriptors to search among: readers of the public benchmarks and of a user's own, and the tuples training takes.
 
 Data comes as :class:`Clusters` (descriptors with a cluster each, to train on or to judge), as :class:`Judged` (queries
-and a gallery with what is right for whom), or as :class:`Pictures`, which become one of the two when they are described.
+and a gallery with what is right for whom), or as :class:`Pictures`, which become one of the two once described.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ td { padding: 0 .8rem 0 0; }
 {% macro figure(hit, number) %}
 <li><figure>{% if hit.uri %}<img src="{{ hit.uri }}" alt="{{ hit.name }}">{% else %}<div class="gone"></div>{% endif %}
 <figcaption><b>{{ number }}. {{ hit.similarity }}</b>{% if hit.moved %}
-<span class="{{ hit.way }}">{{ hit.moved }}</span>{% endif %}{% if hit.weight %}<br>weight {{ hit.weight }}{% endif %}<br>{{ hit.name }}</figcaption></figure></li>
+<span class="{{ hit.way }}">{{ hit.moved }}</span>{% endif %}
+{% if hit.weight %}<br>weight {{ hit.weight }}{% endif %}<br>{{ hit.name }}</figcaption></figure></li>
 {% endmacro %}
 {% for answer in answers %}
 <h2>{{ answer.name }}</h2>

@@ -128,10 +128,10 @@ class Index:
 
     def weighted(self, places: Tensor, weights: Tensor) -> Tensor:
         """Sums of descriptors at positions (Q, k) with weights (Q, k): (Q, D), without a copy of what is summed."""
-        found = torch.nn.functional.embedding_bag(
-            places, self.descriptors, per_sample_weights=weights.cpu().float(), mode="sum"
-        )
-        return found
+        if not places.shape[1]:
+            return torch.zeros(len(places), self.dimension)
+        given = weights.cpu().float()
+        return torch.nn.functional.embedding_bag(places, self.descriptors, per_sample_weights=given, mode="sum")
 
     def added(self, descriptors: Tensor, names: Sequence[str]) -> Index:
         """This index with more in it, given by what made the rest. Centres and codes stay those of the first."""
@@ -213,8 +213,6 @@ def _structure(kind: Kind, descriptors: Tensor) -> Any:
         made = faiss.IndexIVFPQ(faiss.IndexFlatL2(dimension), dimension, lists, dimension // 8, 8)
         made.pq.cp.min_points_per_centroid = 1
     if kind != "hnsw":
-        made.own_fields = True
-        made.quantizer.this.disown()
         made.cp.min_points_per_centroid = 1
         step = max(count // max(_SAMPLE * max(lists, 256), 1), 1)
         made.train(descriptors[::step].contiguous().numpy())

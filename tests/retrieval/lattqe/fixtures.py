@@ -1,4 +1,4 @@
-"""Small data sets in the public layouts, written from their published names with NumPy, SciPy, pickle and Pillow alone."""
+"""Small data sets in the public layouts, from their published names, with NumPy, SciPy, pickle and Pillow alone."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def one_file(path):
     return path / "all.npz"
 
 
-def three_files(path):
-    for seed, split in enumerate(("test", "train", "val")):
+def two_files(path):
+    for seed, split in enumerate(("test", "train")):
         labelled(path / f"{split}.npz", seed=seed)
 
 
@@ -94,8 +94,8 @@ def sfm(with_pictures):
 
 
 layouts = {
-    "folder": {"one": one_file, "three": three_files},
-    "pictures": {"clusters": class_folders, "splits": split_folders},
+    "folder": {"one": one_file, "two": two_files},
+    "pictures": split_folders,
     "sfm120k": {"pictures": sfm(True), "descriptors": sfm(False)},
     "roxford5k": {"pictures": revisited_pictures("roxford5k"), "matlab": revisited_matlab("roxford5k")},
     "rparis6k": {"pictures": revisited_pictures("rparis6k"), "matlab": revisited_matlab("rparis6k")},

@@ -10,8 +10,8 @@ ABOUT = About(
     tasks=("image retrieval", "query expansion"),
     summary=(
         "A small transformer looks at a query's descriptor and at those of its nearest neighbours, and decides how "
-        "much each neighbour counts in the average that is searched for next. It helps with few neighbours and with many, "
-        "and the same model, with a softmax, augments the database offline."
+        "much each neighbour counts in the average that is searched for next. It helps with few neighbours and with "
+        "many, and the same model, with a softmax, augments the database offline."
     ),
     citation=(
         "@inproceedings{gordo2020attention,\n"

@@ -184,7 +184,7 @@ def _written(
 ) -> list[Artifact]:
     note = (
         f"The best of {len(asked.index)} before and after expansion with {count} neighbours, by cosine. Green arrows "
-        "say how many places a result has won, red ones how many it has lost; a weight is what it counted in the expansion."
+        "say how many places a result has won, red ones how many it has lost; a weight is what it counted."
     )
     table = ctx.folder / "results.csv"
     with replacing(table) as partial, partial.open("w", newline="", encoding="utf-8") as file:

@@ -148,10 +148,11 @@ class LAttQE(nn.Module):
 
         A model that was not tempered yet has temperature 1.
         """
-        cosines = _without(self.cosines(self.encoded(query, neighbours, padding)), padding, -torch.inf)
+        cosines = self.cosines(self.encoded(query, neighbours, padding))
         if self.log_temperature is not None:
             cosines = cosines / self.log_temperature.exp()
-        return cosines.softmax(-1)
+        # Padding comes last: an infinity divided by the temperature would have no gradient.
+        return _without(cosines, padding, -torch.inf).softmax(-1)
 
     def expand(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Expanded queries (B, D) and the weights (B, k + 1)."""

@@ -138,7 +138,7 @@ PRESETS = {
         Model(heads=8, width=64, dropout=0.0),
         Descriptors(pool=1000, updates=200),
         Extractor("resnet18", longest=256, scales=(1.0,)),
-        train=_tiny_training(800, 5e-4),
+        train=_tiny_training(600, 1e-3),
         temper=_tiny_training(60, 0.1),
     ),
     "paper": Config(
@@ -225,17 +225,26 @@ class LAttQESystem(System[Config, Facts]):
     }
     embedded = (
         "Embedded: generated descriptors. Content tells classes apart, scenes that all classes share make strangers "
-        "look alike, and one rotation hides which direction is which. The classes of the test are none of those trained "
-        "on."
+        "look alike, and one rotation hides which direction is which. The classes of the test were not trained on."
     )
     layouts = LAYOUTS
     reported = REPORTED
     published = {"paper": Published({"dimension": 2048}, (1, 2048), parameters=75_694_081)}
     learns = Learns(
-        "contrastive",
+        "auxiliary",
         steps=24,
-        share=0.9,
-        changes={"data.classes": 12, "data.pool": 100, "data.updates": 10, "train.optimiser.schedule.warmup": 2},
+        share=0.88,
+        changes={
+            "data.classes": 12,
+            "data.pool": 100,
+            "data.updates": 10,
+            "data.least": 12,
+            "data.most": 24,
+            "train.batch": 32,
+            "temper.batch": 32,
+            "train.optimiser.lr": 0.002,
+            "train.optimiser.schedule.warmup": 2,
+        },
     )
     claims = CLAIMS
     tiny_minutes = 2.0
