@@ -66,6 +66,8 @@ def svm_duals(vectors: Tensor, labels: Tensor, c: float, tolerance: float = 1e-6
     weight of a constant feature, so it is held small like the others. Dual coordinate descent: exact, all rows at once,
     and in n x n products only. Not differentiable.
     """
+    if vectors.is_meta:  # how long it takes is decided by values, which these have not
+        return torch.empty_like(labels)
     with torch.no_grad():
         gram = (torch.bmm(vectors, vectors.mT) + 1) * labels[:, :, None] * labels[:, None, :]
         there, curvature = labels != 0, gram.diagonal(dim1=1, dim2=2).clamp(min=1e-12)

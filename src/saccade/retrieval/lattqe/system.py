@@ -135,7 +135,7 @@ def _tiny_training(steps: int, lr: float) -> Training:
 
 PRESETS = {
     "tiny": Config(
-        Model(heads=8, width=64, dropout=0.0),
+        Model(heads=2, width=64, dropout=0.0),
         Descriptors(pool=1000, updates=200),
         Extractor("resnet18", longest=256, scales=(1.0,)),
         train=_tiny_training(600, 1e-3),
