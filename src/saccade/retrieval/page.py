@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -52,7 +53,8 @@ figcaption { font-size: .75rem; overflow-wrap: anywhere; color: #555; } figcapti
 .bars { display: flex; align-items: center; gap: 2px; height: 6rem; border-bottom: 1px solid #ccc; }
 .bars span { flex: 1 1 0; max-width: 1rem; align-self: flex-end; background: #3b6fd4; min-height: 1px; }
 .bars span.minus { background: #d4533b; }
-.up { color: #18803a; } .down { color: #b23a2a; } details { margin-top: .6rem; font-size: .85rem; }
+.up, .down { margin-left: .4em; } .up { color: #18803a; } .down { color: #b23a2a; }
+details { margin-top: .6rem; font-size: .85rem; }
 td { padding: 0 .8rem 0 0; }
 </style>
 <h1>{{ title }}</h1>
@@ -88,6 +90,7 @@ def write_page(
     path: Path, title: str, note: str, answers: Sequence[tuple[Answer, float]], skipped: Sequence[str]
 ) -> Path:
     """One HTML file with everything in it; each answer comes with the query's own weight."""
+    draw = cache(thumbnail)  # a picture is in many lists
     shown = []
     for answer, own in answers:
         most = max([abs(hit.weight or 0) for hit in answer.weighed], default=0) or 1
@@ -103,9 +106,9 @@ def write_page(
         shown.append(
             {
                 "name": answer.name,
-                "uri": thumbnail(Path(answer.name)),
-                "before": [_hit(hit, number, False) for number, hit in enumerate(answer.before, 1)],
-                "after": [_hit(hit, number, True) for number, hit in enumerate(answer.after, 1)],
+                "uri": draw(Path(answer.name)),
+                "before": [_hit(hit, draw) for number, hit in enumerate(answer.before, 1)],
+                "after": [_hit(hit, draw, number) for number, hit in enumerate(answer.after, 1)],
                 "weighed": weighed,
                 "own": f"{own:.3f}",
             }
@@ -115,17 +118,18 @@ def write_page(
     return path
 
 
-def _hit(hit: Hit, number: int, moves: bool) -> dict[str, str]:
+def _hit(hit: Hit, draw: Callable[[Path], str], rank: int | None = None) -> dict[str, str]:
+    """With its rank, also how many places it has moved."""
     moved, way = "", ""
-    if moves:
-        gained = None if hit.before is None else hit.before - number
+    if rank is not None:
+        gained = None if hit.before is None else hit.before - rank
         moved = "new" if gained is None else f"↑{gained}" if gained > 0 else f"↓{-gained}" if gained < 0 else ""
         way = "down" if gained is not None and gained < 0 else "up"
     weight = "" if hit.weight is None else f"{hit.weight:.3f}"
     return {
         "name": hit.name,
         "similarity": f"{hit.similarity:.3f}",
-        "uri": thumbnail(Path(hit.name)),
+        "uri": draw(Path(hit.name)),
         "moved": moved,
         "way": way,
         "weight": weight,
