@@ -242,6 +242,16 @@ def test_a_kept_gallery_answers_without_its_pictures_and_not_to_another_network(
     refused(capsys, [*kept, *other, *weights], "kept.safetensors was made with other weights")
 
 
+def test_a_gallery_kept_as_a_folder_of_files_answers_the_same(here, weights):
+    gallery(here)
+    ask = ["--query", "query.png", "--neighbours", "2", "--method", "alpha"]
+    found = []
+    for args in (["--gallery", "gallery"], ["--gallery", "gallery", "--index", "kept/"], ["--index", "kept/"]):
+        assert main(["predict", "lattqe", *args, *ask, *weights]) == 0
+        found.append((here / "out" / "results.csv").read_text())
+    assert found[0] == found[1] == found[2]
+
+
 def test_what_cannot_be_searched_is_one_sentence(here, weights, capsys):
     gallery(here)
     (here / "empty").mkdir()

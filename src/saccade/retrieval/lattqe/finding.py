@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from saccade.inputs import Artifact, Folder, Images, Text
 from saccade.retrieval import page
 from saccade.retrieval.data import matrix, read_descriptors
 from saccade.retrieval.describe import Describer, Extractor, described
-from saccade.search import Alpha, Average, Decayed, Discriminative, Index, NoExpansion
+from saccade.search import Alpha, Average, Decayed, Discriminative, Index, NoExpansion, Shards
 from saccade.search.expansion import Method, expanded, normalised
 from saccade.search.index import Kind
 
@@ -41,7 +41,8 @@ class Inputs:
     gallery: Folder | None = None
     """A folder of pictures to look in."""
     index: Text = ""
-    """A file that keeps the gallery for the next call; without --gallery it is read."""
+    """A file that keeps the gallery for the next call; without --gallery it is read. A name that ends with a slash is a
+    folder of files, for galleries that do not fit memory."""
     descriptors: Text = ""
     """Instead of pictures: an .npz or .safetensors file with 'gallery' (N, D) and 'queries' (Q, D)."""
     method: Literal["weights", "none", "aqe", "aqewd", "alpha", "dqe"] = "weights"
@@ -60,7 +61,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class _Asked:
-    index: Index
+    index: Index | Shards
     names: Sequence[str]
     queries: Tensor
     skipped: Sequence[str] = ()
@@ -119,47 +120,58 @@ def _from_pictures(ctx: Context[Any, Any], extractor: Extractor, inputs: Inputs)
         raise SaccadeError("nowhere to look: give --gallery DIR, or --index FILE of an earlier call")
     for path in inputs.query:
         if not path.is_file():
-            raise SaccadeError(f"{path} does not exist")
+            raise SaccadeError(f"{path} {'is a folder, not a picture' if path.is_dir() else 'does not exist'}")
     chosen = replace(extractor, backbone=inputs.backbone, weights="") if inputs.backbone else extractor
     if inputs.backbone_weights:
         chosen = replace(chosen, weights=inputs.backbone_weights)
     describer = Describer(chosen, ctx.device)
     if describer.note:
         ctx.progress.say(describer.note)
+    index: Index | Shards
     skipped: tuple[str, ...] = ()
     queries = torch.stack([describer(read_image(path)) for path in inputs.query])
-    if inputs.gallery is None:
-        index = Index.load(Path(inputs.index), describer.made_by)
+    if inputs.gallery is not None:
+        index, skipped = gallery_index(ctx, describer, inputs.gallery, inputs.kind, inputs.index)
+    elif Path(inputs.index).is_dir():
+        index = Shards(Path(inputs.index), describer.made_by)
     else:
-        index, skipped = gallery_index(ctx, describer, inputs.gallery, inputs.kind)
-        if inputs.index:
-            index.save(Path(inputs.index))
-            ctx.progress.say(f"the gallery is kept in {inputs.index}")
+        index = Index.load(Path(inputs.index), describer.made_by)
     resolved = [str(path.resolve()) for path in inputs.query]
     return _Asked(index, resolved, normalised(queries, "queries"), skipped)
 
 
 def gallery_index(
-    ctx: Context[Any, Any], describer: Describer, folder: Path, kind: Kind
-) -> tuple[Index, tuple[str, ...]]:
-    """All pictures of a folder; what cannot be read is named and left out."""
+    ctx: Context[Any, Any], describer: Describer, folder: Path, kind: Kind, keep: str = ""
+) -> tuple[Index | Shards, tuple[str, ...]]:
+    """All pictures of a folder, kept in a file or in a folder of files; what cannot be read is named and left out."""
     if not folder.is_dir():
         raise SaccadeError(f"{folder} is not a folder of pictures")
     paths = find_images(folder)
     if not paths:
         raise SaccadeError(f"{folder} holds no pictures")
-    names, vectors, skipped = [], [], []
-    for path, found in described(describer, ctx.progress.track(paths, "gallery")):
-        if isinstance(found, SaccadeError):
-            skipped.append(str(found))
-        else:
-            names.append(str(path.resolve()))
-            vectors.append(found)
-    if not vectors:
-        raise SaccadeError(f"{folder} holds no picture that can be read; the first problem: {skipped[0]}")
-    for why in skipped:
-        ctx.progress.say(f"skipped: {why}")
-    return Index(normalised(torch.stack(vectors), "gallery"), tuple(names), describer.made_by, kind), tuple(skipped)
+    skipped: list[str] = []
+
+    def parts() -> Iterator[tuple[Tensor, list[str]]]:
+        for path, found in described(describer, ctx.progress.track(paths, "gallery")):
+            if isinstance(found, SaccadeError):
+                skipped.append(str(found))
+                ctx.progress.say(f"skipped: {found}")
+            else:
+                yield normalised(found[None], str(path)), [str(path.resolve())]
+        if len(skipped) == len(paths):
+            raise SaccadeError(f"{folder} holds no picture that can be read; the first problem: {skipped[0]}")
+
+    index: Index | Shards
+    if keep.endswith("/"):
+        index = Shards.build(Path(keep), parts(), describer.made_by, kind)
+    else:
+        vectors, names = zip(*parts(), strict=True)
+        index = Index(torch.cat(vectors), tuple(name for some in names for name in some), describer.made_by, kind)
+        if keep:
+            index.save(Path(keep))
+    if keep:
+        ctx.progress.say(f"the gallery is kept in {keep}")
+    return index, tuple(skipped)
 
 
 def distractors(source: str) -> Tensor:
@@ -168,7 +180,7 @@ def distractors(source: str) -> Tensor:
     return matrix(read_descriptors(path), "descriptors", path)
 
 
-def _ranked(index: Index, queries: Tensor, itself: Tensor, count: int) -> list[list[page.Hit]]:
+def _ranked(index: Index | Shards, queries: Tensor, itself: Tensor, count: int) -> list[list[page.Hit]]:
     far, places = index.search(queries, min(count + 1, len(index)))
     lists = []
     for row in range(len(queries)):
