@@ -96,17 +96,15 @@ class Index:
                 f"the index holds descriptors of {self.dimension} numbers, the queries are of shape "
                 f"{tuple(queries.shape)}"
             )
-        import faiss
-
         count = min(count, len(self))
         if self.kind == "flat":
-            squared, places = faiss.knn(_plain(queries), self.descriptors.numpy(), count)
+            squared, places = _faiss().knn(_plain(queries), self.descriptors.numpy(), count)
         else:
             squared, places = self._approximately(_plain(queries), count)
         return torch.from_numpy(squared).clamp(min=0).sqrt(), torch.from_numpy(places)
 
     def _approximately(self, queries: Any, count: int) -> tuple[Any, Any]:
-        faiss: Any = import_module("faiss")  # its stubs miss most of what is used here
+        faiss = _faiss()
 
         if self.kind == "hnsw":
             wanted = faiss.SearchParametersHNSW(efSearch=max(self.effort, count))
@@ -140,11 +138,9 @@ class Index:
                 f"the index holds descriptors of {self.dimension} numbers, those to add are of shape "
                 f"{tuple(descriptors.shape)}"
             )
-        import faiss
-
         structure = None
         if self.structure is not None:
-            structure = faiss.clone_index(self.structure)
+            structure = _faiss().clone_index(self.structure)
             structure.add(_plain(descriptors))
         joined = torch.cat([self.descriptors, descriptors.detach().cpu().float()])
         return Index(joined, (*self.names, *names), self.made_by, self.kind, self.effort, structure)
@@ -152,20 +148,16 @@ class Index:
     @property
     def bytes_a_vector(self) -> float:
         """What a search needs in memory for each vector, beside the mapped file."""
-        import faiss
-
-        held = 0 if self.structure is None else len(faiss.serialize_index(self.structure))
+        held = 0 if self.structure is None else len(_faiss().serialize_index(self.structure))
         return held / len(self) if held else 4.0 * self.dimension
 
     def save(self, path: Path) -> None:
         """Write the file, whole or not at all."""
-        import faiss
-
         about = {"made_by": self.made_by, "kind": self.kind, "effort": self.effort}
         names = torch.frombuffer(bytearray("\0".join(self.names).encode() + b"\0"), dtype=torch.uint8)
         tensors = {"descriptors": self.descriptors, "names": names}
         if self.structure is not None:
-            tensors["structure"] = torch.from_numpy(faiss.serialize_index(self.structure))
+            tensors["structure"] = torch.from_numpy(_faiss().serialize_index(self.structure))
         save_tensors(path, tensors, {_KEY: json.dumps(about)})
 
     @classmethod
@@ -196,9 +188,16 @@ def descriptors_by(parameters: Sequence[Tensor]) -> str:
     return digest.hexdigest()[:16]
 
 
+def _faiss() -> Any:
+    """FAISS, imported when it is needed, with as many threads as PyTorch has; its type stubs miss most of it."""
+    faiss = import_module("faiss")
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    return faiss
+
+
 def _structure(kind: Kind, descriptors: Tensor) -> Any:
     """Centres from a sample in even steps, so that the same descriptors give the same index."""
-    faiss: Any = import_module("faiss")
+    faiss = _faiss()
     count, dimension = descriptors.shape
     lists = max(min(math.isqrt(count), count // _SAMPLE), 1)
     if kind == "hnsw":
@@ -221,12 +220,10 @@ def _structure(kind: Kind, descriptors: Tensor) -> Any:
 
 
 def _restored(tensors: dict[str, Tensor], path: Path) -> Any:
-    import faiss
-
     if "structure" not in tensors:
         raise SaccadeError(f"{path} is damaged: it names a structure and has none")
     try:
-        made = faiss.deserialize_index(tensors["structure"].numpy())
+        made = _faiss().deserialize_index(tensors["structure"].numpy())
     except RuntimeError as error:
         raise SaccadeError(f"{path} is damaged: FAISS cannot read its structure") from error
     if (made.ntotal, made.d) != tuple(tensors["descriptors"].shape):

@@ -125,8 +125,8 @@ def test_ranks_beyond_the_last_share_it():
 
 
 def test_heads_that_do_not_divide_the_descriptor_are_refused():
-    with pytest.raises(SaccadeError, match="8 heads cannot share descriptors of 30 numbers"):
-        create("lattqe", preset="tiny", dimension=30)
+    with pytest.raises(SaccadeError, match="2 heads cannot share descriptors of 31 numbers"):
+        create("lattqe", preset="tiny", dimension=31)
     with pytest.raises(SaccadeError, match="nothing to look at"):
         Model(position="none", content="none")
 

@@ -177,7 +177,6 @@ def main(count: int = MILLION, kinds: Sequence[Kind] = ("flat", "ivf", "ivfpq", 
     import sys
 
     torch.set_num_threads(1)
-    cast(Any, __import__("faiss")).omp_set_num_threads(1)
     rows: list[dict[str, Any]] = []
     for kind in kinds:
         rows += trial(kind, count, (1,) if kind == "flat" else (16, 64))

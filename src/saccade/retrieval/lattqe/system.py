@@ -231,7 +231,10 @@ class LAttQESystem(System[Config, Facts]):
     )
     layouts = LAYOUTS
     reported = REPORTED
-    published = {"paper": Published({"dimension": 2048}, (1, 2048), parameters=75_694_081)}
+    published = {
+        "tiny": Published({"dimension": 64}, (1, 64), parameters=79_873),
+        "paper": Published({"dimension": 2048}, (1, 2048), parameters=75_694_081),
+    }
     learns = Learns(
         "auxiliary",
         steps=24,
