@@ -18,6 +18,7 @@ from torch import Tensor
 
 from saccade.benchmark import Contest
 from saccade.files import write_json
+from saccade.nn import DescriptorNetwork, multi_scale, resnet101_gem
 from saccade.ops.expansion import aggregate, alpha_weights, aqe_weights
 from saccade.retrieval.lattqe.model import Learned, Model, build
 from saccade.search import Alpha, Average, Index
@@ -29,6 +30,7 @@ QUERIES, K, DIMENSION = 1000, 64, 2048
 LEARNED = 8
 """Queries that LAttQE expands in a contest: a thousand take minutes on a core, and the ratio is the same."""
 MILLION, SHORT = 1_000_000, 512
+ONE, DESCRIBING = f"LAttQE, one query, k = {K}", "describing a picture of 1024 x 768 at 3 scales"
 
 
 def contests() -> Iterator[Contest]:
@@ -47,6 +49,7 @@ def contests() -> Iterator[Contest]:
         batched(learned, LEARNED),
         {"a call a query": one_by_one(learned, LEARNED)},
     )
+    yield Contest(ONE, one_by_one(learned, 1), {DESCRIBING: _describe})
     yield Contest(
         "ivf, 100 queries among 1 million", _million("ivf"), {"flat": _million("flat"), "ivfpq": _million("ivfpq")}
     )
@@ -70,6 +73,17 @@ def _found() -> Found:
 @cache
 def _learned() -> Learned:
     return Learned(cast(Any, build(Model(), DIMENSION, tempered=False).eval()))
+
+
+@cache
+def _network() -> DescriptorNetwork:
+    return resnet101_gem().eval()
+
+
+def _describe() -> Any:
+    """What comes before: the query's descriptor by the published network."""
+    with torch.no_grad():
+        return multi_scale(_network(), torch.rand(1, 3, 768, 1024, generator=generator("bench", "picture")))
 
 
 def _part(count: int) -> Found:
