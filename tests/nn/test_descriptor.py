@@ -77,6 +77,18 @@ def test_descriptors_of_several_scales_are_the_mean_of_each():
 
 
 @torch.no_grad()
+def test_a_network_takes_the_whitening_that_was_found_on_its_descriptors():
+    network, pictures = small(), torch.rand(30, 3, 32, 32)
+    network.whiten = None
+    plain = network(pictures)
+    projection, offset = pca_whitening(plain.double(), 5)
+    network.set_whitening(projection, offset)
+    assert network.dimension == 5
+    expected = F.normalize(plain.double() @ projection.T + offset, dim=1).float()
+    torch.testing.assert_close(network(pictures), expected, rtol=1e-3, atol=1e-3)
+
+
+@torch.no_grad()
 def test_a_small_picture_is_not_scaled_away():
     assert multi_scale(small(), torch.rand(1, 3, 33, 40), (1.0, 0.01)).isfinite().all()
 

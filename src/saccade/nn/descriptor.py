@@ -51,6 +51,15 @@ class DescriptorNetwork(nn.Module):
         pooled = F.normalize(self.pool(self.backbone(x)), dim=-1)
         return pooled if self.whiten is None else F.normalize(self.whiten(pooled), dim=-1)
 
+    def set_whitening(self, projection: Tensor, offset: Tensor) -> None:
+        """Whiten from now on, with what :func:`pca_whitening` or :func:`learned_whitening` found on descriptors of this
+        network without it."""
+        kept, channels = projection.shape
+        made = nn.Linear(channels, kept, device=projection.device, dtype=projection.dtype)
+        made.load_state_dict({"weight": projection, "bias": offset})
+        own = self.pool.p
+        self.whiten, self.dimension = made.to(own.device, own.dtype), kept
+
 
 def multi_scale(
     network: Callable[[Tensor], Tensor], pictures: Tensor, scales: Sequence[float] = SCALES, power: float = 1.0
