@@ -25,6 +25,8 @@ from saccade.retrieval.metrics import Truth
 from saccade.search.expansion import normalised
 
 FILES = (".npz", ".safetensors")
+TABLE = 20_000_000
+"""Similarities that mining holds at a time."""
 Ranks = Literal["renumbered", "original"]
 """Which rank a neighbour has after others were dropped: the place it moved up to, as in use, or the one it had."""
 
@@ -207,9 +209,9 @@ class TupleData:
         return Tuples(found[query], found[places], padding, relevant, found[positive], found[negatives])
 
 
-def hardest(data: Clusters, asked: Tensor, pool: Tensor, count: int, batch: int = 512) -> Tensor:
+def hardest(data: Clusters, asked: Tensor, pool: Tensor, count: int, device: torch.device | str = "cpu") -> Tensor:
     """For each of the asked positions (Q,) the ``count`` nearest of a pool (P,) that are of other clusters, at most one
-    a cluster: (Q, count), nearest first."""
+    a cluster: (Q, count), nearest first. Positions asked for twice are looked up once."""
     names, inverse, sizes = data.clusters[pool].unique(return_inverse=True, return_counts=True)
     if len(names) <= count:
         raise SaccadeError(
@@ -221,15 +223,17 @@ def hardest(data: Clusters, asked: Tensor, pool: Tensor, count: int, batch: int 
     column = torch.arange(len(pool)) - (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
     table = torch.full((len(names), int(sizes.max())), -1)
     table[inverse[order], column] = order
+    table, names, shown = table.to(device), names.to(device), data.descriptors[pool].to(device)
     hole = table < 0
+    once, again = asked.unique(return_inverse=True)
     found = []
-    for some in asked.split(batch):
-        alike = data.descriptors[some] @ data.descriptors[pool].T
+    for some in once.split(max(TABLE // table.numel(), 1)):
+        alike = data.descriptors[some].to(device) @ shown.T
         best, which = alike[:, table.clamp(min=0)].masked_fill(hole, -torch.inf).max(-1)  # (b, clusters)
-        best = best.masked_fill(names == data.clusters[some][:, None], -torch.inf)
+        best = best.masked_fill(names == data.clusters[some].to(device)[:, None], -torch.inf)
         rows = best.topk(count).indices
-        found.append(pool[table[rows, which.gather(1, rows)]])
-    return torch.cat(found)
+        found.append(pool[table[rows, which.gather(1, rows)].cpu()])
+    return torch.cat(found)[again]
 
 
 # Reading --------------------------------------------------------------------------------------------------------------

@@ -309,7 +309,7 @@ class LAttQESystem(System[Config, Facts]):
         """A new pool, and the hardest of it for every query."""
         tuples, settings = cast(TupleData, data), ctx.config.data
         pool = torch.randperm(len(tuples.data.clusters), generator=_cpu(ctx.generator))[: settings.pool]
-        return {"negatives": hardest(tuples.data, tuples.asked(), pool, settings.negatives)}
+        return {"negatives": hardest(tuples.data, tuples.asked(), pool, settings.negatives, ctx.device)}
 
     def rebuilt(self, ctx: Ctx, data: Data, state: Mapping[str, Tensor]) -> Data:
         return replace(cast(TupleData, data), negatives=state["negatives"])
