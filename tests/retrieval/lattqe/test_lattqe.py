@@ -147,6 +147,17 @@ def test_a_learned_method_searches_in_batches_as_one_query_at_a_time(tmp_path):
             torch.testing.assert_close(many[row], one[0], rtol=1e-4, atol=1e-5)
 
 
+def test_a_model_of_any_float_type_searches():
+    judged = world(6, "test").judged()
+    index = Index(judged.gallery, tuple(map(str, range(len(judged.gallery)))), "w")
+    torch.manual_seed(0)
+    model = create("lattqe", preset="tiny", dimension=64).eval()
+    with torch.no_grad():
+        single = expanded(index, judged.queries, Learned(model), 9, judged.own)[0]
+        double = expanded(index, judged.queries, Learned(model.double()), 9, judged.own)[0]
+    torch.testing.assert_close(single, double, rtol=1e-4, atol=1e-5)
+
+
 def test_the_bench_gives_the_precision_of_plain_search(tmp_path):
     judged = world(6, "test").judged()
     ctx = Context(SYSTEM.configure("tiny", "none"), tmp_path, Facts(64))

@@ -212,12 +212,12 @@ class Learned:
     batch: int = 256
 
     def __call__(self, found: Found) -> tuple[Tensor, Tensor]:
-        device = next(self.model.parameters()).device
+        own = next(self.model.parameters())
         use = self.model.augment if self.database else self.model.expand
         pairs = []
         for part in found.parts(self.batch):
-            padding = part.padding.to(device) if part.padding.any() else None
-            made = use(part.query.to(device), part.neighbours.to(device), padding)
+            padding = part.padding.to(own.device) if part.padding.any() else None
+            made = use(part.query.to(own), part.neighbours.to(own), padding)
             pairs.append([t.float().cpu() for t in made])
         return torch.cat([a for a, _ in pairs]), torch.cat([b for _, b in pairs])
 

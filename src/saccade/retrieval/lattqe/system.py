@@ -82,7 +82,7 @@ class Protocol:
     neighbours: int = 64
     """Of a query, for the expansion that is judged."""
     database: int = 48
-    """Of each item, to augment the database."""
+    """Of each item, to augment the database (0: it is not)."""
     augmented: int = 64
     """Of a query in the augmented database."""
 
@@ -343,15 +343,15 @@ class LAttQESystem(System[Config, Facts]):
         if not ctx.phase:
             for k in KS:
                 scores[f"map_{k}"] = _named("", bench.precisions(method, k))["map"]
-        if not ctx.phase or ctx.phase == "temper":
+        if protocol.database and ctx.phase in ("", "temper"):
             better = replace_gallery(judged, bench.augmented(method_of(model, database=True), protocol.database))
             scores |= _named("dba", Bench(ctx, better).precisions(method, protocol.augmented))
         return scores
 
     def predict(self, ctx: Ctx, model: nn.Module | None, inputs: Any) -> Sequence[Artifact]:
         assert model is not None
-        return finding.find_files(ctx, ctx.config.extractor, ctx.config.protocol.neighbours, ctx.facts.dimension,
-                                  method_of(model), inputs)  # fmt: skip
+        neighbours, dimension = ctx.config.protocol.neighbours, ctx.facts.dimension
+        return finding.find_files(ctx, ctx.config.extractor, neighbours, dimension, method_of(model), inputs)
 
     def pictures(self, ctx: Ctx, models: Mapping[str, nn.Module], data: Data) -> Sequence[Artifact]:
         """Sensitivity to k (Figure 3), gains by regime (Figure 4), and the weights themselves."""
