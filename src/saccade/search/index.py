@@ -1,7 +1,7 @@
 """An index of descriptors by name: searched with FAISS, kept in a file that cannot execute code.
 
-The file is safetensors: the descriptors, the names, what made them, and FAISS's own structure where there is one. It is
-mapped into memory, not read, so that opening a large one costs nothing and only what a search touches is loaded.
+The file is safetensors: the descriptors, the names, what made them, and FAISS's own structure where there is one. Its
+descriptors are mapped into memory, not copied: opening one looks at them once, and the system may drop them again.
 
 =========  =========================================================================  =======================
 kind       how it looks                                                               in memory, a vector
