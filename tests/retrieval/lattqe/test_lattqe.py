@@ -289,14 +289,6 @@ def test_more_neighbours_than_the_gallery_has_means_all_of_them(here, weights):
     assert json.loads((here / "out" / "summary.json").read_text())["neighbours"] == 9
 
 
-def test_a_backbone_whose_code_is_not_here_is_said_plainly(here, weights, capsys):
-    try:
-        descriptor_network("efficientnet-lite0")
-    except SaccadeError as error:
-        assert "efficientnet-lite0" in str(error)
-        assert "\n" not in str(error)
-
-
 def test_the_authors_checkpoint_may_hold_arrays_and_nothing_that_runs(here):
     from saccade.retrieval.describe import _state
 
