@@ -1,8 +1,8 @@
 """What expansion and search cost: batches against a call a query, kinds of index against looking at everything.
 
 ``python -m saccade.retrieval.lattqe.bench`` measures what ratios do not show, on 1 million generated vectors of 512
-numbers (about 6 GiB and 10 minutes): recall, queries a second and bytes a vector of each kind of index. It writes
-``results/search.json``.
+numbers: recall, queries a second and bytes a vector of each kind of index. It takes about 6 GiB and half an hour of one
+core, most of it for the graph of hnsw, and writes ``results/search.json``.
 """
 
 from __future__ import annotations
