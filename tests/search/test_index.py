@@ -1,5 +1,7 @@
 """The index finds what comparing everything finds, and comes back from its file."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -62,3 +64,86 @@ def test_weights_have_a_name_of_their_own():
     assert descriptors_by([a]) == descriptors_by([b])
     b[1] = 1e-30
     assert descriptors_by([a]) != descriptors_by([b])
+
+
+# Other kinds ----------------------------------------------------------------------------------------------------------
+
+
+def clustered(count=2000, dimension=32, seed=0):
+    source = torch.Generator().manual_seed(seed)
+    centres = torch.randn(40, dimension, generator=source)
+    return centres[torch.randint(40, (count,), generator=source)] + 0.3 * torch.randn(
+        count, dimension, generator=source
+    )
+
+
+def recall(found, exact):
+    return float((found[:, :, None] == exact[:, None]).any(1).double().mean())
+
+
+@pytest.mark.parametrize("kind", ["ivf", "hnsw", "ivfpq"])
+def test_an_approximate_index_finds_most_of_the_nearest_and_tells_their_distance(kind):
+    gallery, queries = clustered(), clustered(50, seed=0)
+    kept = Index(gallery, tuple(map(str, range(2000))), "w", kind, effort=32)
+    far, places = kept.search(queries, 10)
+    exact = torch.cdist(queries, gallery).topk(10, largest=False)
+    assert recall(places, exact.indices) > 0.9
+    torch.testing.assert_close(far, (gallery[places] - queries[:, None]).norm(dim=-1), rtol=1e-3, atol=1e-2)
+    assert (far.diff(dim=1) >= 0).all()
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw", "ivfpq"])
+def test_every_kind_comes_back_from_its_file_and_grows(kind, tmp_path):
+    gallery = clustered(600)
+    kept = Index(gallery[:500], tuple(map(str, range(500))), "w", kind)
+    kept.save(tmp_path / "kept.safetensors")
+    again = Index.load(tmp_path / "kept.safetensors", "w")
+    assert (again.kind, again.effort) == (kind, kept.effort)
+    assert torch.equal(again.search(gallery[:9], 4)[1], kept.search(gallery[:9], 4)[1])
+    grown = again.added(gallery[500:], [f"new {i}" for i in range(100)])
+    assert len(grown) == 600
+    assert len(again) == 500
+    assert torch.equal(grown.search(gallery[500:], 1)[1][:, 0], torch.arange(500, 600))
+    assert grown.names[599] == "new 99"
+
+
+def test_names_may_hold_any_sign_but_zero(tmp_path):
+    names = ("a\nb.jpg", "ü 漢.png", "")
+    Index(torch.eye(3), names, "w").save(tmp_path / "kept.safetensors")
+    assert Index.load(tmp_path / "kept.safetensors").names == names
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="this system does not list its maps")
+def test_an_index_is_mapped_and_not_copied(tmp_path):
+    Index(torch.randn(20_000, 64), tuple(map(str, range(20_000))), "w").save(tmp_path / "kept.safetensors")
+    again = Index.load(tmp_path / "kept.safetensors")
+    start = again.descriptors.data_ptr()
+    with open("/proc/self/maps") as maps:
+        spans = [line.split() for line in maps if "kept.safetensors" in line]
+    assert any(int(s[0].split("-")[0], 16) <= start < int(s[0].split("-")[1], 16) for s in spans)
+
+
+def test_a_structure_that_is_damaged_or_of_other_descriptors_is_refused(tmp_path):
+    from saccade.files import load_tensors
+
+    Index(clustered(300), tuple(map(str, range(300))), "w", "ivf").save(tmp_path / "kept.safetensors")
+    tensors, metadata = load_tensors(tmp_path / "kept.safetensors")
+    cut = {**tensors, "structure": tensors["structure"][:40].clone()}
+    fewer = {
+        **tensors,
+        "descriptors": tensors["descriptors"][:-1].clone(),
+        "names": tensors["names"][:-4].clone(),
+    }
+    for name, changed in (("cut", cut), ("fewer", fewer)):
+        save_tensors(tmp_path / name, changed, metadata)
+        with pytest.raises(SaccadeError, match=f"{name} is damaged"):
+            Index.load(tmp_path / name)
+
+
+def test_kinds_that_cannot_be_made_are_refused():
+    with pytest.raises(SaccadeError, match="at least 256"):
+        Index(torch.randn(100, 8), tuple(map(str, range(100))), "w", "ivfpq")
+    with pytest.raises(SaccadeError, match="not 'tree'"):
+        Index(torch.randn(3, 8), ("a", "b", "c"), "w", "tree")
+    with pytest.raises(SaccadeError, match="of 6 numbers, those to add"):
+        index().added(torch.zeros(1, 5), ["x"])

@@ -104,8 +104,14 @@ def _of(taken: Taken, some: slice) -> Taken:
 def _rank(distances: Tensor, queries: Taken, gallery: Taken, area: Area) -> tuple[Tensor, Tensor]:
     same = queries.identities[:, None] == gallery.identities
     left_out = (same & (queries.cameras[:, None] == gallery.cameras)) | (gallery.identities == JUNK)
+    ranked = rank_matches(distances, same & ~left_out, left_out, area)
+    return ranked.first, ranked.precision
+
+
+def rank_matches(distances: Tensor, matches: Tensor, left_out: Tensor, area: Area = "step") -> Ranked:
+    """Judge distances (Q, G), given which pictures match a query and which are left out of its list, (Q, G) each."""
     order = distances.masked_fill(left_out, torch.inf).argsort(dim=1, stable=True)
-    match = (same & ~left_out).gather(1, order)  # what is left out is at the end, and no match
+    match = matches.gather(1, order)  # what is left out is at the end, and no match
     query, place = match.nonzero(as_tuple=True)  # row by row, each in its order
     counts = match.sum(1)
     number = torch.arange(1, len(query) + 1, device=query.device) - (counts.cumsum(0) - counts)[query]  # of the match
@@ -117,7 +123,7 @@ def _rank(distances: Tensor, queries: Taken, gallery: Taken, area: Area) -> tupl
     total = torch.zeros(len(counts), dtype=torch.float64, device=counts.device).index_add_(0, query, precision)
     first = torch.zeros_like(counts)
     first[query[number == 1]] = place[number == 1] + 1
-    return first, total / counts.clamp(min=1)
+    return Ranked(first, total / counts.clamp(min=1))
 
 
 def distances(queries: Tensor, gallery: Tensor) -> Tensor:

@@ -1,6 +1,8 @@
 """Layers and backbones: operators with weights."""
 
+from saccade.nn.descriptor import DescriptorNetwork, descriptor_network, multi_scale, resnet101_gem
 from saccade.nn.efficientnet_lite import EfficientNetLite
+from saccade.nn.gem import GeM, learned_whitening, pca_whitening
 from saccade.nn.nonlocal_block import NonlocalBlock, SharedAffinity
 from saccade.nn.nonlocals import (
     BLOCKS,
@@ -34,8 +36,10 @@ __all__ = [
     "CompressedSelfAttention2d",
     "CompressedSelfAttentionLowRank2d",
     "CrissCross",
+    "DescriptorNetwork",
     "DoubleAttention",
     "EfficientNetLite",
+    "GeM",
     "NearestLandmark2d",
     "Nonlocal",
     "NonlocalBlock",
@@ -49,4 +53,9 @@ __all__ = [
     "SharedAffinity",
     "SpectralNonlocal",
     "StableNonlocal",
+    "descriptor_network",
+    "learned_whitening",
+    "multi_scale",
+    "pca_whitening",
+    "resnet101_gem",
 ]

@@ -1,0 +1,1 @@
+"""Retrieval: finding pictures of the same thing among many."""
