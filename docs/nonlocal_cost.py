@@ -90,11 +90,12 @@ def draw(found: list[dict]) -> None:
                 axis.loglog(
                     [r["positions"] for r in own], [r[key] * scale for r in own], style, markersize=3, label=form
                 )
-            axis.set_ylim((0.1, 2e4) if key == "seconds" else (0.05, 1e3))
+            axis.set_ylim((0.1, 5e4) if key == "seconds" else (0.05, 1e3))
             axis.set_ylabel(unit)
             axis.grid(alpha=0.3)
             axis.tick_params(labelbottom=True)
             axis.set_title(bench.LABELS[block] if row == 0 else "", fontsize=9)
+            axis.set_xlabel("" if row == 0 else "positions", fontsize=8)
     axes[0, 0].legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(PAGES / "nonlocal-cost.png", dpi=110)
