@@ -15,6 +15,9 @@ import pytest
 from saccade.files import load_tensors
 from saccade.run import Run, runs
 
+pytestmark = pytest.mark.xdist_group(
+    "processes"
+)  # one group of processes at a time: they meet at ports of this machine
 FAKES = Path(__file__).parents[1] / "contract" / "fakes"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(FAKES), "OMP_NUM_THREADS": "1"}
 
