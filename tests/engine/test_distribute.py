@@ -64,11 +64,12 @@ def ranks_below(process):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
         ("fake-mining", []),
-        pytest.param("fake-byhand", ["--train.batch", 7], marks=pytest.mark.slow),  # shares of four and three
+        ("fake-byhand", ["--train.batch", 7]),  # shares of four and three
     ],
 )
 def test_two_processes_learn_what_one_does(name, flags, tmp_path):
