@@ -173,7 +173,7 @@ def test_costs_are_measured_through_the_systems_own_bench(monkeypatch):
     with pytest.raises(SaccadeError, match="no contest 'rac' .*did you mean 'race'"):
         shelf.times("rac")
     monkeypatch.setattr("saccade.engine.bench.memory", lambda system, contest: {"twin": Memory(8192, 4 * 8192)})
-    assert shelf.weights("race") == {"twin": 4.0}
+    assert shelf.memory("race") == {"twin": 4.0}
     monkeypatch.setattr("saccade.engine.bench.core_share", lambda seconds=0: 0.3)
     with pytest.raises(CannotJudge, match="too busy"):
         shelf.times("race")
@@ -251,8 +251,8 @@ def test_a_result_that_rests_on_runs_of_older_shared_code_says_so(tmp_path, with
     assert entry.age == "older shared code"
 
 
-@pytest.mark.parametrize("name", ["training", "seeding", "context", "claims", "system"])
-def test_the_shared_fingerprint_covers_the_contract(name, monkeypatch):
+@pytest.mark.parametrize("name", ["training", "seeding", "context", "claims", "system", "fit", "resnet"])
+def test_the_shared_fingerprint_covers_what_a_system_stands_on(name, monkeypatch):
     versions.shared_fingerprint.cache_clear()
     before = versions.shared_fingerprint("snl")
     versions.shared_fingerprint.cache_clear()

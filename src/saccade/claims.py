@@ -52,7 +52,7 @@ class Evidence(Protocol):
     def times(self, contest: str) -> Mapping[str, Sequence[float]]:
         """By rival, how many times as fast ours is in a contest of the system's bench, a ratio a round."""
 
-    def weights(self, contest: str) -> Mapping[str, float]:
+    def memory(self, contest: str) -> Mapping[str, float]:
         """By rival, how many times as much memory it holds as ours in a contest of the system's bench."""
 
 

@@ -92,7 +92,7 @@ class Shelf:
             raise CannotJudge(str(error)) from None
         return {result.rival: result.ratios for result in race(self._contest(contest), ROUNDS)}
 
-    def weights(self, contest: str) -> dict[str, float]:
+    def memory(self, contest: str) -> dict[str, float]:
         from saccade.engine.bench import memory
 
         return {rival: held.ratio for rival, held in memory(self.system.about.name, self._contest(contest)).items()}

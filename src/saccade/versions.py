@@ -16,10 +16,10 @@ from typing import Any
 
 from saccade import __version__, catalogue
 from saccade.config import from_json, to_json
+from saccade.imports import standing_on
 
-SHARED = ("ops", "nn", "data", "metrics", "search", "reference", "engine")
-"""Folders whose code decides what a system computes, beside its own; so do these modules of the contract."""
-CONTRACT = ("system", "training", "context", "claims", "config", "seeding")
+RUNNING = ("fit", "evaluate", "stepper", "optimisers", "execute")
+"""Modules of the engine that decide what a system computes, though it imports none of them."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,9 @@ def fingerprint(system: str) -> str:
 
 @cache
 def shared_fingerprint(system: str) -> str:
-    """The version of what the system stands on: the shared folders and the data, synth and metrics of the rooms."""
-    root = catalogue.ROOT
-    below = [path for name in SHARED for path in sorted((root / name).rglob("*.py"))]
-    below += [root / f"{name}.py" for name in CONTRACT]
-    systems = {path.parent for path in root.glob("*/*/system.py")}
-    rooms = sorted({folder.parent for folder in systems})
-    parts = [path for room in rooms for path in sorted(room.rglob("*.py"))]  # a room's metrics may be a package
-    return _hash([*below, *(path for path in parts if systems.isdisjoint(path.parents))])
+    """The version of what the system stands on: whatever it imports, and the engine that runs it."""
+    engine = [catalogue.ROOT / "engine" / f"{name}.py" for name in RUNNING]
+    return _hash([*standing_on(catalogue.code(system)), *engine])
 
 
 def _hash(files: Iterable[Path]) -> str:

@@ -87,7 +87,9 @@ def test_a_process_that_dies_ends_the_run_with_a_sentence(tmp_path):
     os.kill(ranks_below(child.pid)[-1], signal.SIGKILL)
     _, said = child.communicate(timeout=60)
     assert child.returncode == 1
-    assert said.strip().splitlines()[-1] == "saccade: one of the 2 processes died, and the others were stopped"
+    assert (
+        said.strip().splitlines()[-1] == "saccade: one of the 2 processes died (SIGKILL), and the others were stopped"
+    )
     assert "Traceback" not in said
     assert any((run.folder / "checkpoints").iterdir())
 

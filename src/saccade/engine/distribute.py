@@ -51,21 +51,30 @@ def launch(args: Sequence[str], runtime: Runtime, quiet: bool) -> int:
             start_new_session=True,
         )
         stop.listeners.append(lambda number: child.send_signal(signal.SIGTERM))
-        said, code = _last_words(child, progress)
+        said, cause, code = _last_words(child, progress)
     if stop():
         raise Interrupted(said or "stopped", stop.signal_number)
     if code:
-        failure = SaccadeError(said or f"one of the {runtime.devices} processes died, and the others were stopped")
+        death = f"one of the {runtime.devices} processes died ({cause}), and the others were stopped"
+        failure = SaccadeError(said or death)
         failure.exit_code = code
         raise failure
     return 0
 
 
-def _last_words(child: subprocess.Popen[str], progress: Progress) -> tuple[str, int]:
-    """Show what the processes report; of what they and torchrun complain about, the sentence that is ours and the exit
-    code of the process that failed first (torchrun's own is always 1)."""
+def _last_words(child: subprocess.Popen[str], progress: Progress) -> tuple[str, str, int]:
+    """Show what the processes report. Of what they and torchrun complain about: the sentence that is ours, what else
+    ended the process that failed first, and its exit code (torchrun's own is always 1)."""
     assert child.stderr is not None
     plain = follow(child.stderr, progress)
     ours = next((line.removeprefix("saccade: ") for line in plain if line.startswith("saccade: ")), "")
     first = next((int(found[1]) for line in plain if (found := re.search(r"exitcode\s*: (-?\d+)", line))), 1)
-    return ours, child.wait() and (first if ours and first > 0 else 1)
+    return ours, _cause(plain, first), child.wait() and (first if ours and first > 0 else 1)
+
+
+def _cause(plain: Sequence[str], code: int) -> str:
+    """A signal by its name, or the last line of the first traceback of a process that trains."""
+    if code < 0:
+        return signal.Signals(-code).name
+    raised = (re.match(r"(?:\[rank\d+\]:\s*)?([\w.]*(?:Error|Exception)\b.*)", line) for line in plain)
+    return next((found[1] for found in raised if found), f"exit code {code}")

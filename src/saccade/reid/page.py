@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from jinja2 import Environment
-from PIL import Image
 from torch import Tensor
 
 from saccade.data.draw import Panel
 from saccade.data.images import scaled
+from saccade.data.inline import data_uri, thumbnail
 from saccade.files import write_text
 
 RIGHT, WRONG = (0.1, 0.65, 0.2), (0.85, 0.15, 0.15)
@@ -94,11 +91,9 @@ def write_page(path: Path, title: str, note: str, lists: Sequence[Matches]) -> P
     queries = [
         {
             "name": query.name,
-            "uri": _thumbnail(query.picture),
-            "found": [
-                {"name": m.name, "distance": f"{m.distance:.3f}", "uri": _thumbnail(m.picture)} for m in query.found
-            ],
-            "explained": [(caption, _uri("png", file.read_bytes())) for caption, file in query.explained],
+            "uri": _small(query.picture),
+            "found": [{"name": m.name, "distance": f"{m.distance:.3f}", "uri": _small(m.picture)} for m in query.found],
+            "explained": [(caption, data_uri("png", file.read_bytes())) for caption, file in query.explained],
         }
         for query in lists
     ]
@@ -107,16 +102,5 @@ def write_page(path: Path, title: str, note: str, lists: Sequence[Matches]) -> P
     return path
 
 
-def _thumbnail(picture: Tensor | None, height: int = 192) -> str:
-    if picture is None:
-        return ""
-    pixels = (scaled(picture).clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
-    image = Image.fromarray(pixels)
-    image = image.resize((max(round(image.width * height / image.height), 1), height))
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=88)
-    return _uri("jpeg", buffer.getvalue())
-
-
-def _uri(kind: str, content: bytes) -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+def _small(picture: Tensor | None) -> str:
+    return "" if picture is None else thumbnail(picture, 192)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import torch
 from jinja2 import Environment
-from PIL import Image
 
-from saccade.data.images import read_image, scaled
+from saccade.data.images import read_image
+from saccade.data.inline import thumbnail
 from saccade.errors import SaccadeError
 from saccade.files import write_text
 
@@ -90,7 +87,7 @@ def write_page(
     path: Path, title: str, note: str, answers: Sequence[tuple[Answer, float]], skipped: Sequence[str]
 ) -> Path:
     """One HTML file with everything in it; each answer comes with the query's own weight."""
-    draw = cache(thumbnail)  # a picture is in many lists
+    draw = cache(_small)  # a picture is in many lists
     shown = []
     for answer, own in answers:
         most = max([abs(hit.weight or 0) for hit in answer.weighed], default=0) or 1
@@ -136,15 +133,9 @@ def _hit(hit: Hit, draw: Callable[[Path], str], rank: int | None = None) -> dict
     }
 
 
-def thumbnail(path: Path, width: int = 160) -> str:
-    """A picture file as a small JPEG in a data URI; nothing if there is no such picture."""
+def _small(path: Path) -> str:
+    """A picture file as an address; nothing if there is no such picture."""
     try:
-        picture = read_image(path)
+        return thumbnail(read_image(path), 320, 160)
     except SaccadeError:
         return ""
-    pixels = (scaled(picture) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-    image = Image.fromarray(pixels)
-    image.thumbnail((width, 2 * width))
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=85)
-    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -92,7 +92,7 @@ def faster_than_dense(evidence: Evidence) -> Sequence[float]:
 
 
 def lighter_than_dense(evidence: Evidence) -> float:
-    return evidence.weights(MODULE)["SA, dense"]
+    return evidence.memory(MODULE)["SA, dense"]
 
 
 def time_growth(evidence: Evidence) -> Sequence[float]:
@@ -100,7 +100,7 @@ def time_growth(evidence: Evidence) -> Sequence[float]:
 
 
 def memory_growth(evidence: Evidence) -> float:
-    return evidence.weights(GROWTH)["4 times the positions"]
+    return evidence.memory(GROWTH)["4 times the positions"]
 
 
 def network_faster(evidence: Evidence) -> Sequence[float]:
@@ -108,7 +108,7 @@ def network_faster(evidence: Evidence) -> Sequence[float]:
 
 
 def network_lighter(evidence: Evidence) -> float:
-    return evidence.weights(_listed(f"{TRAINING}, 2 groups"))["PCB + SA, dense"]
+    return evidence.memory(_listed(f"{TRAINING}, 2 groups"))["PCB + SA, dense"]
 
 
 def _listed(start: str) -> str:
