@@ -26,8 +26,8 @@ class Neighbours(nn.Module):
 
     def forward(self, affinity: Affinity, z: Tensor, seen: Tensor) -> Tensor:
         if isinstance(affinity, FactoredAffinity):  # W on the few things gathered, not on all positions
-            gathered = affinity.gather(seen)
-            return affinity.scatter(F.linear(gathered, self.w.weight.to(gathered.dtype))).to(seen.dtype)
+            gathered, weight = affinity.gather(seen), self.w.weight
+            return affinity.scatter(F.linear(gathered, weight.to(gathered.dtype))).to(seen.dtype)
         return self.w(affinity @ seen)
 
 

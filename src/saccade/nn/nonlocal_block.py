@@ -86,7 +86,8 @@ class NonlocalBlock(nn.Module):
         """F(A, Z) for tokens (B, N, C) on a grid of ``shape``: what is normalised and added, (B, N, C)."""
         # One product for all three: it reads the tokens once, and so do its gradients.
         weights = [*self._embeddings(), self.g.weight]
-        *embedded, z = F.linear(tokens, torch.cat(weights)).split([len(w) for w in weights], -1)
+        made = F.linear(tokens, torch.cat(weights))
+        *embedded, z = torch.split_with_sizes(made, [w.shape[0] for w in weights], -1)
         query, key = embedded or (tokens, tokens)
         return self.filter(self.connect(query, key, shape), z, self._seen(z, shape))
 

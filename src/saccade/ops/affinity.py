@@ -59,6 +59,11 @@ def full_precision(like: Tensor) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """``a @ b``; two batches of matrices without the preparations of ``@``, which copy slices."""
+    return torch.bmm(a, b) if a.ndim == b.ndim == 3 and a.shape[0] == b.shape[0] else a @ b
+
+
 def reciprocal(degree: Tensor, power: Callable[[Tensor], Tensor] = torch.reciprocal) -> Tensor:
     """One over a degree (or over its root, with ``torch.rsqrt``); zero, with zero gradient, where it is not positive.
 
@@ -75,7 +80,7 @@ class DenseAffinity:
 
     def __matmul__(self, z: Tensor) -> Tensor:
         """``A @ z`` for ``z`` of shape (..., M, C), in O(N·M·C)."""
-        return self.matrix.to(z.dtype) @ z
+        return product(self.matrix.to(z.dtype), z)
 
     def rows(self, index: Tensor) -> Tensor:
         """Rows of A for positions ``index`` (P,): (..., P, M)."""
@@ -149,12 +154,12 @@ class FactoredAffinity:
 
     def gather(self, z: Tensor) -> Tensor:
         """``factor · rightᵀ z``, (..., r, C), in float32 at least, for it is a sum over all positions."""
-        found = wide(self.right).mT @ wide(z)
+        found = product(wide(self.right).mT, wide(z))
         return found if self.factor == 1.0 else self.factor * found
 
     def scatter(self, y: Tensor) -> Tensor:
         """``left y`` for ``y`` of shape (..., r, C)."""
-        return self.left @ y.to(self.left.dtype)
+        return product(self.left, y.to(self.left.dtype))
 
     def __matmul__(self, z: Tensor) -> Tensor:
         """``A @ z`` for ``z`` of shape (..., M, C), in O(N·r·C)."""
@@ -271,7 +276,7 @@ class CrissCrossAffinity:
         """``A @ z`` for ``z`` of shape (..., N, C)."""
         axes = range(len(self.shape))
         query = self.query * math.log2(math.e)  # powers of two: exp is slow where it comes to nothing
-        scores = [self._lines(query, axis) @ self._lines(self.key, axis).mT for axis in axes]  # (lines, L, L)
+        scores = [product(self._lines(query, axis), self._lines(self.key, axis).mT) for axis in axes]  # (lines, L, L)
         for score in scores[1:]:
             own = torch.eye(score.shape[-1], dtype=torch.bool, device=score.device)
             score.masked_fill_(own, -math.inf)
@@ -281,7 +286,9 @@ class CrissCrossAffinity:
         # Divided by the degree after the products, which are narrower than the scores.
         weights = [s.sub_(self._lines(top, axis)).exp2_() for axis, s in zip(axes, scores, strict=True)]
         values = [self._lines(z, axis) for axis in axes]
-        total = [self._tokens(w.to(v.dtype) @ v, axis, z) for axis, w, v in zip(axes, weights, values, strict=True)]
+        total = [
+            self._tokens(product(w.to(v.dtype), v), axis, z) for axis, w, v in zip(axes, weights, values, strict=True)
+        ]
         degree = [self._tokens(wide(w).sum(-1, keepdim=True), axis, z) for axis, w in zip(axes, weights, strict=True)]
         return (sum(total[1:], total[0]) / sum(degree[1:], degree[0])).to(z.dtype)
 

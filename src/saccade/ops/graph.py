@@ -32,6 +32,7 @@ from saccade.ops.affinity import (
     TiledAffinity,
     criss_cross,
     full_precision,
+    product,
     reciprocal,
     wide,
     window,
@@ -108,7 +109,7 @@ def kernel(query: Tensor, key: Tensor, kind: Kernel) -> Tensor:
         query, key = (wide(t) for t in embed(query, key, kind))
         if kind == "concatenation":
             return (query + key.mT).relu()
-        scores = query @ key.mT
+        scores = product(query, key.mT)
         return scores.exp() if kind == "gaussian" else scores.sigmoid() if kind == "sigmoid" else scores
 
 
@@ -175,7 +176,7 @@ def _dense(query: Tensor, key: Tensor, graph: Graph, shape: tuple[int, ...] | No
     inside = None if graph.support == "everywhere" else _inside(graph.support, shape or (), query.device)
     with full_precision(query):
         if graph.kernel == "gaussian" and (graph.symmetrise, graph.normalise) == (False, "row"):
-            scores = wide(query) @ wide(key).mT
+            scores = product(wide(query), wide(key).mT)
             return DenseAffinity((scores if inside is None else scores.masked_fill(~inside, -math.inf)).softmax(-1))
         if graph.kernel == "gaussian" and graph.normalise in ("row", "symmetric"):
             matrix = _safe_gaussian(query, key, inside)
@@ -194,7 +195,7 @@ def _inside(support: Support, shape: tuple[int, ...], device: torch.device) -> T
 
 def _safe_gaussian(query: Tensor, key: Tensor, inside: Tensor | None) -> Tensor:
     """``exp(q·k)`` up to a constant that the degrees cancel. Without it exp overflows."""
-    scores = wide(query) @ wide(key).mT
+    scores = product(wide(query), wide(key).mT)
     if inside is not None:
         scores = scores.masked_fill(~inside, -math.inf)
     return (scores - scores.detach().amax((-2, -1), keepdim=True)).exp()
