@@ -23,8 +23,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CACHED = 1 << 17
-"""Numbers in a run of edges on the CPU: half a megabyte of float32."""
+CACHED = 1 << 18
+"""Numbers in a run of edges on the CPU: a megabyte of float32."""
 
 
 def set_convolution(
