@@ -122,4 +122,9 @@ def _hyphens(arg: str) -> str:
 
 def entry() -> None:
     """The console script."""
-    sys.exit(main())
+    code = main()
+    if "LOCAL_WORLD_SIZE" in os.environ:  # torchrun started it
+        from saccade.engine.distribute import leave
+
+        leave(code)
+    sys.exit(code)

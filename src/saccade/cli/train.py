@@ -100,12 +100,11 @@ def _old_run(args: Sequence[str]) -> Run | None:
 
 
 def _carry_out(order: Order, old: Run | None, output: Output, report: bool, command: Sequence[str]) -> int:
-    from saccade.engine.devices import make_fabric
+    from saccade.engine.devices import joined
     from saccade.engine.execute import execute
 
     system = catalogue.load(order.system)
-    with show_progress(output.quiet or not leads()) as progress:
-        fabric = make_fabric(order.runtime)
+    with show_progress(output.quiet or not leads()) as progress, joined(order.runtime) as fabric:
         made = Run.create(order, output.runs, command) if old is None and leads() else old
         run = cast(Run, fabric.broadcast(made))
         try:
@@ -114,12 +113,12 @@ def _carry_out(order: Order, old: Run | None, output: Output, report: bool, comm
             if old is None and leads() and not (run.folder / "checkpoints").exists():
                 shutil.rmtree(run.folder, ignore_errors=True)  # it never began: nothing to go on with
             raise
-        if not leads():
-            return 0
-        if report:
+        if report and leads():
             from saccade.report.build import report_run
 
             report_run(run, progress)
+    if not leads():
+        return 0
     if output.json:
         document({"run": str(run.folder), "metrics": metrics, "order": to_json(order)})
         return 0

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal, cast
 
 import torch
+import torch.distributed as dist
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
@@ -36,6 +39,18 @@ def make_fabric(machine: Machine) -> Fabric:
     )
     fabric.launch()
     return fabric
+
+
+@contextmanager
+def joined(machine: Machine) -> Iterator[Fabric]:
+    """Fabric for a command; the processes wait for one another at its end."""
+    fabric = make_fabric(machine)
+    try:
+        yield fabric
+        fabric.barrier()
+    finally:
+        if under_torchrun() and dist.is_initialized():
+            dist.destroy_process_group()
 
 
 def over_processes(fabric: Fabric, values: Tensor, how: Literal["mean", "max"]) -> Tensor:

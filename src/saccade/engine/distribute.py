@@ -10,12 +10,14 @@ on each of them (with its own ``--node-rank``), in a folder that all of them sha
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from saccade.engine import signals
 from saccade.errors import Interrupted, SaccadeError
@@ -31,6 +33,18 @@ def under_torchrun() -> bool:
 def leads() -> bool:
     """Whether this process is the only one, or the one that writes."""
     return not under_torchrun() or os.environ.get("RANK") == "0"
+
+
+def leave(code: int) -> NoReturn:
+    """End one of several processes once its work is done, without what C++ does at the end of a program.
+
+    There gloo's threads may still run when what holds them is destroyed: one process in ten aborted on a busy machine,
+    and torchrun then stopped the others, the one that writes among them.
+    """
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def launch(args: Sequence[str], runtime: Runtime, quiet: bool) -> int:
