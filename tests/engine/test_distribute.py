@@ -64,7 +64,6 @@ def ranks_below(process):
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
