@@ -8,7 +8,7 @@ import gzip
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -281,7 +281,7 @@ TILE = 96
 
 def natural(count: int, split: str, scene: Scene) -> Tracks:
     """Things cut from photographs that move, turn, and grow and shrink over other photographs, among others of their
-    kind; in every second sequence the camera alone moves, and a part of the photograph itself is followed."""
+    kind; in every fourth sequence the camera alone moves, and a part of the photograph itself is followed."""
     return Tracks(tuple(_natural_track(split, index, scene) for index in range(count)))
 
 
@@ -325,7 +325,7 @@ class NaturalFrames:
     @property
     def pasted(self) -> bool:
         """Whether the target is a cut-out, or a part of the ground."""
-        return self.index % 2 == 0
+        return self.index % 4 != 3
 
     @cached_property
     def motion(self) -> Motion:
@@ -352,13 +352,13 @@ class NaturalFrames:
         )
         angle = wandering(0.6)
         pan = SPEED * drawn(0.0, 1.0, (2, 1, 1)) * size / 255
-        shift = torch.cat([reflected(v * brownian(1, frames, 1.0, source), -size / 4, size / 4) for v in pan])
+        shift = torch.cat([reflected(v * brownian(1, frames, 1.0, source), -size / 5, size / 5) for v in pan])
         zoom = wandering(0.25, 1).exp()
         roll = wandering(0.15, 1)
         light = torch.cat([1 + wandering(0.25, 1), 20 * wandering(0.8, 1)])
         camera = torch.cat([shift, zoom, roll])
         if not self.pasted:  # the target is where the camera puts a place of the ground
-            at = torch.stack([start[0, 0], start[1, 0]]) - size / 2
+            at = 0.4 * (torch.stack([start[0, 0], start[1, 0]]) - size / 2)  # so that it stays in sight
             cos, sin = roll[0].cos(), roll[0].sin()
             x[0] = size / 2 + shift[0] + zoom[0] * (at[0] * cos - at[1] * sin)
             y[0] = size / 2 + shift[1] + zoom[0] * (at[0] * sin + at[1] * cos)
@@ -367,39 +367,18 @@ class NaturalFrames:
             angle[0] = 0
         return Motion(x, y, side * ratio.sqrt(), side / ratio.sqrt(), angle, camera, light)
 
-    @cached_property
+    @property
     def ground(self) -> Tensor:
-        """(3, S, S) bytes, half as large again as a frame on each side."""
-        source = generator("natural ground", self.split, self.index)
-        photograph = _photograph(pictures(self.scene.photographs, self.split), source)
-        side = 2 * self.scene.size
-        shares = 0.5 + 0.5 * float(torch.rand((), generator=source))
-        part = max(round(side * shares), 8)
-        cut = cut_out(photograph, part, part, source)
-        whole = F.interpolate(cut[None], (side, side), mode="bilinear", align_corners=False)[0]
-        return whole.round().clamp(0, 255).to(torch.uint8)
+        return _natural_ground(self.scene, self.split, self.index)
 
-    @cached_property
+    @property
     def things(self) -> list[tuple[Tensor, Tensor]]:
-        """Colours (3, TILE, TILE) and cover (TILE, TILE) of everything that is pasted; mostly from one photograph, so
-        that the others look like the target."""
-        source = generator("natural things", self.split, self.index)
-        paths = pictures(self.scene.photographs, self.split)
-        own = _photograph(paths, source)
-        made = []
-        for _ in range(self.motion.x.shape[0]):
-            photograph = own if torch.rand((), generator=source) < 0.7 else _photograph(paths, source)
-            most = min(photograph.shape[-2:])
-            side = int(most * (0.12 + 0.4 * float(torch.rand((), generator=source))))
-            cut = cut_out(photograph, max(side, 8), max(side, 8), source)
-            tile = F.interpolate(cut[None], (TILE, TILE), mode="bilinear", antialias=True, align_corners=False)[0]
-            made.append((tile, blob(TILE, source)))
-        return made
+        return _natural_things(self.scene, self.split, self.index, self.motion.x.shape[0])
 
     def __getitem__(self, index: int) -> Frame:
         motion, size = self.motion, self.scene.size
         shift_x, shift_y, zoom, roll = motion.camera[:, index].tolist()
-        ground = self.ground.float()
+        ground = self.ground
         canvas = torch.empty(3, size, size)
         side = ground.shape[-1] * zoom
         paste(canvas, ground, torch.ones(ground.shape[-2:]), size / 2 + shift_x, size / 2 + shift_y, side, side, roll)
@@ -412,6 +391,35 @@ class NaturalFrames:
         gain, offset = motion.light[:, index].tolist()
         noise = torch.randn(canvas.shape, generator=generator("natural noise", self.split, self.index, index))
         return _bytes(canvas * gain + offset + 3 * noise)
+
+
+@lru_cache(64)
+def _natural_ground(scene: Scene, split: str, index: int) -> Tensor:
+    """(3, S, S), twice as large as a frame: the camera moves over it."""
+    source = generator("natural ground", split, index)
+    photograph = _photograph(pictures(scene.photographs, split), source)
+    side = 2 * scene.size
+    part = max(round(side * (0.5 + 0.5 * float(torch.rand((), generator=source)))), 8)
+    cut = cut_out(photograph, part, part, source)
+    return F.interpolate(cut[None], (side, side), mode="bilinear", align_corners=False)[0]
+
+
+@lru_cache(64)
+def _natural_things(scene: Scene, split: str, index: int, count: int) -> list[tuple[Tensor, Tensor]]:
+    """Colours (3, TILE, TILE) and cover (TILE, TILE) of everything that is pasted; mostly from one photograph, so that
+    the others look like the target."""
+    source = generator("natural things", split, index)
+    paths = pictures(scene.photographs, split)
+    own = _photograph(paths, source)
+    made = []
+    for _ in range(count):
+        photograph = own if torch.rand((), generator=source) < 0.7 else _photograph(paths, source)
+        most = min(photograph.shape[-2:])
+        side = max(int(most * (0.12 + 0.4 * float(torch.rand((), generator=source)))), 8)
+        cut = cut_out(photograph, side, side, source)
+        tile = F.interpolate(cut[None], (TILE, TILE), mode="bilinear", antialias=True, align_corners=False)[0]
+        made.append((tile, blob(TILE, source)))
+    return made
 
 
 def blob(side: int, source: torch.Generator) -> Tensor:
