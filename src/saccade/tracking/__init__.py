@@ -1,0 +1,1 @@
+"""Single objects followed through video."""
