@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from saccade.errors import SaccadeError
 from saccade.tracking.crops import Frame, Window, context_side, mean_colour, normalised, window
+from saccade.tracking.protocol import Found
 
 LEAST = 10.0
 """Pixels that a target's side does not fall below."""
@@ -47,21 +48,14 @@ class Inference:
 
     def __post_init__(self) -> None:
         if self.scales < 1 or self.scales % 2 == 0:
-            raise SaccadeError(f"a pyramid has an odd number of crops, so that one is of the last size; got {self.scales}")
+            raise SaccadeError(
+                f"a pyramid has an odd number of crops, so that one is of the last size; got {self.scales}"
+            )
         if not (self.step >= 1 and self.upsample >= 1):
             raise SaccadeError(f"inference has step and upsample of at least 1, got {self.step} and {self.upsample}")
         for name in ("damping", "penalty", "window"):
             if not 0 <= getattr(self, name) <= 1:
                 raise SaccadeError(f"inference has a {name} from 0 to 1, got {getattr(self, name)}")
-
-
-class Found(NamedTuple):
-    """Where a target is in a frame."""
-
-    box: tuple[float, float, float, float]
-    """x, y, width, height."""
-    score: float
-    """What the network makes of the place, from 0 to 1."""
 
 
 def check_box(box: Sequence[float], height: int, width: int) -> None:
@@ -71,7 +65,9 @@ def check_box(box: Sequence[float], height: int, width: int) -> None:
     if not all(map(math.isfinite, box)):
         raise SaccadeError(f"the box {shown} is not four numbers")
     if w < 1 or h < 1:
-        raise SaccadeError(f"the box {shown} (x,y,width,height) has no area: expected a width and height of 1 pixel or more")
+        raise SaccadeError(
+            f"the box {shown} (x,y,width,height) has no area: expected a width and height of 1 pixel or more"
+        )
     if x >= width or y >= height or x + w <= 0 or y + h <= 0:
         raise SaccadeError(f"the box {shown} (x,y,width,height) lies outside the frame of {width} x {height} pixels")
 
@@ -170,14 +166,15 @@ def together(trackers: Sequence[Tracker], frames: Sequence[Frame]) -> list[Found
         response = response.amax(1)
     parts = response.reshape(len(trackers), -1, *response.shape[-2:])  # a row a tracker: its crops, or its sizes
     return [
-        tracker.read(part, some, frame) for tracker, part, some, frame in zip(trackers, parts, crops, frames, strict=True)
+        tracker.read(part, some, frame)
+        for tracker, part, some, frame in zip(trackers, parts, crops, frames, strict=True)
     ]
 
 
 def ratios_of(network: Any) -> list[float]:
     """How much larger than its template a target is where each slice of a response's scale axis is highest; nothing if
     there is no such axis."""
-    return [float(r) for r in getattr(network, "ratios", ())]
+    return [float(r) for r in network.scales] if len(network.scales) > 1 else []
 
 
 def upsampled(response: Tensor, times: int) -> Tensor:
