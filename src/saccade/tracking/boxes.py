@@ -41,7 +41,7 @@ def overlaps(a: ArrayLike, b: ArrayLike, bounds: tuple[float, float] | None = No
     high = np.minimum(a[:, :2] + a[:, 2:], b[:, :2] + b[:, 2:])
     shared = np.prod(np.maximum(high - low, 0), 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(shared / (areas(a) + areas(b) - shared))
+        return np.minimum(shared / (areas(a) + areas(b) - shared), 1.0)  # rounding must not pass the threshold of 1
 
 
 def centre_errors(a: ArrayLike, b: ArrayLike) -> Array:

@@ -170,11 +170,10 @@ def paste(
     across = (torch.arange(left, right) + 0.5 - x)[None, :]
     down = (torch.arange(top, bottom) + 0.5 - y)[:, None]
     grid = torch.stack([(across * cos + down * sin) / (width / 2), (down * cos - across * sin) / (height / 2)], -1)
-    both = torch.cat([colours, cover[None]])[None]
-    found = F.grid_sample(both, grid[None], mode="bilinear", align_corners=False)[0]
-    part = canvas[:, top:bottom, left:right]
-    inside = F.grid_sample(torch.ones_like(both[:, :1]), grid[None], align_corners=False)[0, 0].clamp_min(1e-6)
-    part.add_((found[:3] / inside - part) * found[3])  # the edge of a picture is not black
+    # Beyond the edge of a picture its colours go on, and its cover ends: the edge is not black.
+    colour = F.grid_sample(colours[None], grid[None], padding_mode="border", align_corners=False)[0]
+    amount = F.grid_sample(cover[None, None], grid[None], align_corners=False)[0, 0]
+    canvas[:, top:bottom, left:right].lerp_(colour, amount.expand_as(colour))
 
 
 def _bytes(canvas: Tensor) -> Frame:
@@ -377,11 +376,7 @@ class NaturalFrames:
 
     def __getitem__(self, index: int) -> Frame:
         motion, size = self.motion, self.scene.size
-        shift_x, shift_y, zoom, roll = motion.camera[:, index].tolist()
-        ground = self.ground
-        canvas = torch.empty(3, size, size)
-        side = ground.shape[-1] * zoom
-        paste(canvas, ground, torch.ones(ground.shape[-2:]), size / 2 + shift_x, size / 2 + shift_y, side, side, roll)
+        canvas = seen(self.ground, size, *motion.camera[:, index].tolist())
         for number in reversed(range(motion.x.shape[0])):
             if number or self.pasted:
                 place = (
@@ -391,6 +386,15 @@ class NaturalFrames:
         gain, offset = motion.light[:, index].tolist()
         noise = torch.randn(canvas.shape, generator=generator("natural noise", self.split, self.index, index))
         return _bytes(canvas * gain + offset + 3 * noise)
+
+
+def seen(ground: Tensor, size: int, x: float, y: float, zoom: float, roll: float) -> Tensor:
+    """What a camera sees of a ground (3, S, S), in ``size`` pixels: its middle moved by (x, y), enlarged and turned."""
+    at = torch.arange(size) + 0.5 - size / 2
+    across, down = (at - x)[None, :] / zoom, (at - y)[:, None] / zoom
+    cos, sin, half = math.cos(roll), math.sin(roll), ground.shape[-1] / 2
+    grid = torch.stack([(across * cos + down * sin) / half, (down * cos - across * sin) / half], -1)
+    return F.grid_sample(ground[None], grid[None], padding_mode="reflection", align_corners=False)[0]
 
 
 @lru_cache(64)

@@ -128,7 +128,7 @@ TINY = Config(
         tests=10,
         pairs=Augmentation(pairs=4800, reach=40, shift=16.0),
     ),
-    _quick(300, 8),
+    _quick(200, 8),
     ORIGINAL,
 )
 PRESETS = {
@@ -142,7 +142,7 @@ PRESETS = {
             tests=12,
             pairs=Augmentation(pairs=16_000, reach=30, shift=16.0, stretch=0.1, jitter=0.15),
         ),
-        _quick(2000, 16),
+        _quick(1300, 16),
         Inference(),
     ),
     "paper": Config(

@@ -128,7 +128,7 @@ class Tracker:
             ratios = ratios_of(self.network)
             crops = [crops[0]] * len(ratios)
         else:
-            ratios = [crop.side / self.side for crop in crops]
+            ratios = [crop.side / crops[len(crops) // 2].side for crop in crops]
         same = int(np.argmin([abs(math.log(r)) for r in ratios]))
         finer = upsampled(responses.float(), settings.upsample)  # (K, H, W)
         weights = [settings.penalty ** abs(k - same) for k in range(len(ratios))]
