@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -367,8 +367,15 @@ class NaturalFrames:
         return Motion(x, y, side * ratio.sqrt(), side / ratio.sqrt(), angle, camera, light)
 
     @property
-    def ground(self) -> Tensor:
-        return _natural_ground(self.scene, self.split, self.index)
+    def ground(self) -> Ground:
+        source = generator("natural ground", self.split, self.index)
+        photograph = _photograph(pictures(self.scene.photographs, self.split), source)
+        height, width = photograph.shape[-2:]
+        across, down, large = torch.rand(3, generator=source).tolist()
+        scale = 1 + large
+        half = self.scene.size / scale / 2
+        x, y = (half + share * max(side - 2 * half, 0) for share, side in ((across, width), (down, height)))
+        return Ground(photograph, x, y, scale)
 
     @property
     def things(self) -> list[tuple[Tensor, Tensor]]:
@@ -388,24 +395,26 @@ class NaturalFrames:
         return _bytes(canvas * gain + offset + 3 * noise)
 
 
-def seen(ground: Tensor, size: int, x: float, y: float, zoom: float, roll: float) -> Tensor:
-    """What a camera sees of a ground (3, S, S), in ``size`` pixels: its middle moved by (x, y), enlarged and turned."""
+class Ground(NamedTuple):
+    """A part of a photograph that a camera looks at: what is in its middle, and how large a pixel of it becomes."""
+
+    photograph: Tensor
+    x: float
+    y: float
+    scale: float
+
+
+def seen(ground: Ground, size: int, x: float, y: float, zoom: float, roll: float) -> Tensor:
+    """What a camera sees of a ground, in ``size`` pixels (3, size, size): moved by (x, y), enlarged and turned."""
     at = torch.arange(size) + 0.5 - size / 2
-    across, down = (at - x)[None, :] / zoom, (at - y)[:, None] / zoom
-    cos, sin, half = math.cos(roll), math.sin(roll), ground.shape[-1] / 2
-    grid = torch.stack([(across * cos + down * sin) / half, (down * cos - across * sin) / half], -1)
-    return F.grid_sample(ground[None], grid[None], padding_mode="reflection", align_corners=False)[0]
-
-
-@lru_cache(64)
-def _natural_ground(scene: Scene, split: str, index: int) -> Tensor:
-    """(3, S, S), twice as large as a frame: the camera moves over it."""
-    source = generator("natural ground", split, index)
-    photograph = _photograph(pictures(scene.photographs, split), source)
-    side = 2 * scene.size
-    part = max(round(side * (0.5 + 0.5 * float(torch.rand((), generator=source)))), 8)
-    cut = cut_out(photograph, part, part, source)
-    return F.interpolate(cut[None], (side, side), mode="bilinear", align_corners=False)[0]
+    enlarged = zoom * ground.scale
+    across, down = (at - x)[None, :] / enlarged, (at - y)[:, None] / enlarged
+    cos, sin = math.cos(roll), math.sin(roll)
+    height, width = ground.photograph.shape[-2:]
+    u = (ground.x + across * cos + down * sin) * 2 / width - 1
+    v = (ground.y + down * cos - across * sin) * 2 / height - 1
+    grid = torch.stack([u, v], -1)[None]
+    return F.grid_sample(ground.photograph[None], grid, padding_mode="reflection", align_corners=False)[0]
 
 
 @lru_cache(64)

@@ -138,11 +138,11 @@ PRESETS = {
         Sequences(
             world="natural",
             scene=Scene(size=240, digit=48, frames=60),
-            sequences=4000,
+            sequences=1000,
             tests=12,
             pairs=Augmentation(pairs=16_000, reach=30, shift=16.0, stretch=0.1, jitter=0.15),
         ),
-        _quick(1300, 16),
+        _quick(1500, 8),
         Inference(),
     ),
     "paper": Config(
