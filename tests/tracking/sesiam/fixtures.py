@@ -68,7 +68,7 @@ def one_vot(path):
 
 
 def lasot(path):
-    for name in ("airplane/airplane-1", "airplane/airplane-2"):  # the first is tested on
+    for name in ("airplane/airplane-2", "airplane/airplane-9"):  # the second is tested on
         _frames(path / name / "img", 3)
         _boxes(path / name / "groundtruth.txt", 3, shift=1)
         (path / name / "full_occlusion.txt").write_text("0,0,0")

@@ -211,6 +211,10 @@ class SESiam(System[Config, NoFacts]):
 def build(model: Model) -> SiameseNetwork:
     """The network that settings name."""
     name = "siamfc" if model.name == "siamfc+" and model.size != "otb" else model.name
+    kept = {}
+    if model.outer_pooling == "none":  # sizes along a scale axis that is kept are whole steps of it
+        scales = networks.SIZES[model.size].scales
+        kept["targets"] = (scales[0] / scales[1], 1.0, scales[1] / scales[0])
     return networks.build(
         name,
         size=model.size,
@@ -220,6 +224,7 @@ def build(model: Model) -> SiameseNetwork:
         extent=model.extent,
         stem_size=model.stem_size,
         borders=model.borders,
+        **kept,
     )
 
 
