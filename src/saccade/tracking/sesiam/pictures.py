@@ -10,16 +10,15 @@ import torch
 
 from saccade.context import Context
 from saccade.inputs import Artifact
-from saccade.seeding import generator
 from saccade.system import NoFacts, Variant
 from saccade.tracking import drawing
 from saccade.tracking.boxes import Array
+from saccade.tracking.crops import Frame, window
 from saccade.tracking.metrics import Pass, box_attributes, by_attribute, one_pass
 from saccade.tracking.protocol import Followed, follow
 from saccade.tracking.sesiam.networks import SiameseNetwork
 from saccade.tracking.sesiam.settings import Config
-from saccade.tracking.sesiam.tracker import Tracker, peak, together, upsampled
-from saccade.tracking.synth import texture
+from saccade.tracking.sesiam.tracker import Inference, Tracker, peak, together, upsampled
 
 if TYPE_CHECKING:
     from saccade.tracking.sesiam.system import Clips
@@ -66,10 +65,11 @@ def draw(
     if any(table.values()):
         path = drawing.attributes(folder / "attributes.png", table)
         made.append(Artifact("image", path, "By what makes sequences hard, as the data set or its boxes say."))
-    given = np.arange(-32.0, 33.0, 2.0)
-    found = {labels[name]: shift_out(model.to(ctx.device).eval(), given) for name, model in models.items()}
+    given, still = np.arange(-28.0, 29.0, 2.0), tracks[0]
+    frame, box = still.frames[0], still.boxes[0].tolist()
+    found = {labels[name]: shift_out(model, frame, box, given) for name, model in models.items()}
     path = drawing.shifts(folder / "shifts.png", given, found)
-    caption = "Figure 1: a picture is moved in front of the tracker; the peak of the response should move as far."
+    caption = "Figure 1: the window of a still frame is moved; the peak of the response should move as far."
     made.append(Artifact("image", path, caption))
     number = len(tracks) - len(tracks) // 2 if len(few.worlds) > 1 else 0
     number = max((n for n in range(number, len(tracks))), key=lambda n: _spread(tracks[n].boxes))
@@ -95,24 +95,21 @@ def _spread(boxes: Array) -> float:
 
 
 @torch.no_grad()
-def shift_out(network: SiameseNetwork, given: Array) -> tuple[Array, Array]:
-    """How far the peak of the response moves along x and y when a picture moves by ``given`` pixels in the search
-    region: the supplement's check of the padding technique."""
-    parameter = next(network.parameters())
-    room = int(np.abs(given).max()) + 1
-    size, template = network.search_size, network.template_size
-    whole = (texture(size + 2 * room, generator("shifts")) / 255 - 0.35) / 0.22
-    whole = whole.to(parameter)
-    middle = (size + 2 * room - template) // 2
-    exemplar = network.features(whole[None, :, middle : middle + template, middle : middle + template])
+def shift_out(network: SiameseNetwork, frame: Frame, box: Sequence[float], given: Array) -> tuple[Array, Array]:
+    """How far the peak of the response moves along x and y when the window of a still picture moves by ``given`` pixels
+    of the search region: the supplement's check of the padding technique."""
+    tracker = Tracker(network, Inference())
+    tracker.place(frame, box)
+    template = network.features(tracker.input([tracker.exemplar(frame)]))
+    room, size = int(np.abs(given).max()) + 1, network.search_size
+    side = tracker.side * (size + 2 * room) / size
+    whole = tracker.input([window(frame, tracker.x, tracker.y, side, size + 2 * room, tracker.fill)])
     found: list[Array] = []
     for axis in (1, 0):
-        places = []
-        for shift in given:
-            top, left = (room - (int(shift) if axis == a else 0) for a in (0, 1))
-            search = network.features(whole[None, :, top : top + size, left : left + size])
-            response = network.connect(exemplar, search).amax(1).float()
-            finer = upsampled(response, 16)[0]
-            places.append((peak(finer, 0.0)[axis] - (finer.shape[-1] - 1) / 2) * network.stride / 16)
-        found.append(np.array(places))
+        starts = [[room - (int(shift) if axis == a else 0) for a in (0, 1)] for shift in given]
+        crops = torch.cat([whole[..., top : top + size, left : left + size] for top, left in starts])
+        response = network.connect(template.expand(len(given), *template.shape[1:]), network.features(crops)).amax(1)
+        finer = upsampled(response.float(), 16)
+        places = np.array([peak(one, 0.0)[axis] for one in finer], np.float64)
+        found.append((places - (finer.shape[-1] - 1) / 2) * network.stride / 16)
     return found[0], found[1]
