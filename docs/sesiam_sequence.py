@@ -29,18 +29,19 @@ from saccade.tracking.boxes import polygon_overlap
 from saccade.tracking.drawing import over_time
 from saccade.tracking.metrics import vot
 from saccade.tracking.protocol import follow, followed_with_restarts
+from saccade.tracking.sesiam.settings import AXIS
 from saccade.tracking.sesiam.system import SYSTEM
 from saccade.tracking.sesiam.tracker import Tracker, together
 from saccade.versions import environment
 
 PAGES = Path(__file__).parent / "pages"
 LABELS = {"siamfc": "SiamFC", "se-siamfc": "SE-SiamFC"}
-AXIS = "SE-SiamFC, size from its own axis"
+FROM_AXIS = "SE-SiamFC, size from its own axis"
 
 PAGE = """# Tracking a real sequence
 
-Trackers of the preset `natural` (crops of 63 and 127 pixels, a quarter of the published width), trained here on things cut
-from the photographs that come with scikit-image and on nothing else, follow the sequence *{name}* of VOT ({frames}
+Trackers of the preset `natural` (crops of 63 and 127 pixels, a quarter of the published width), trained here on things
+cut from the photographs that come with scikit-image and on nothing else, follow the sequence *{name}* of VOT ({frames}
 frames) from its first frame. The overlap is that of the box with the sequence's polygon.
 
 ![The overlap of every frame](sesiam.png)
@@ -74,7 +75,7 @@ def measure(source: str, weights: dict[str, Path]) -> dict:
         network, identity = api.load(file), api.describe(file)
         readings = {LABELS.get(name, name): identity.config.inference}
         if len(network.scales) > 1:
-            readings[AXIS] = replace(identity.config.inference, reading="axis")
+            readings[FROM_AXIS] = replace(identity.config.inference, reading="axis", damping=AXIS["inference.damping"])
         for label, settings in readings.items():
             began = time.perf_counter()
             (followed,) = follow([track], lambda n=network, s=settings: Tracker(n, s), together)

@@ -18,8 +18,8 @@ def areas(boxes: Array) -> Array:
 
 def known(boxes: Array) -> NDArray[np.bool_]:
     """Which rectangles (N, 4) are of finite place and some area; others stand for a target that is not there."""
-    finite = np.isfinite(boxes).all(1)
-    return finite & (np.where(finite[:, None], boxes, 0)[:, 2:] > 0).all(1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.isfinite(boxes).all(1) & (boxes[:, 2:] > 0).all(1))
 
 
 def clipped(boxes: Array, bounds: tuple[float, float]) -> Array:
@@ -84,13 +84,13 @@ def cut(points: Array, box: ArrayLike) -> Array:
 
 def polygon_overlap(polygon: ArrayLike, box: ArrayLike, bounds: tuple[float, float] | None = None) -> float:
     """Intersection over union of a polygon (2n,) and a rectangle (4,); NaN if the polygon is unknown or empty."""
-    points, box = np.asarray(polygon, np.float64).reshape(-1, 2), np.asarray(box, np.float64)
+    points, boxes = np.asarray(polygon, np.float64).reshape(-1, 2), np.asarray(box, np.float64).reshape(1, 4)
     if not np.isfinite(points).all():
         return float("nan")
     if bounds is not None:
-        points, box = cut(points, (0, 0, *bounds)), clipped(box[None], bounds)[0]
-    shared = polygon_area(cut(points, box))
-    union = polygon_area(points) + float(areas(box[None])[0]) - shared
+        points, boxes = cut(points, (0, 0, *bounds)), clipped(boxes, bounds)
+    shared = polygon_area(cut(points, boxes[0]))
+    union = polygon_area(points) + float(areas(boxes)[0]) - shared
     return shared / union if union > 0 else float("nan")
 
 

@@ -262,10 +262,10 @@ def _read_got10k(path: Path, split: str) -> Tracks:
 def _got10k(folder: Path) -> Track:
     track = _track(folder, folder / "groundtruth.txt", folder)
     visible = np.ones(len(track), bool)
-    for name, shown in (("absence", lambda v: v == 0), ("cover", lambda v: v > 0)):
-        file = folder / f"{name}.label"
-        if file.exists():
-            visible &= shown(_flags(file, len(track)))
+    if (folder / "absence.label").exists():
+        visible &= _flags(folder / "absence.label", len(track)) == 0
+    if (folder / "cover.label").exists():
+        visible &= _flags(folder / "cover.label", len(track)) > 0
     return Track(track.name, track.frames, track.boxes, visible=visible)
 
 

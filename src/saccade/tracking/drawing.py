@@ -70,7 +70,7 @@ def attributes(path: Path, found: Mapping[str, Mapping[str, tuple[int, float, fl
     drawn.auto_set_font_size(False)
     drawn.set_fontsize(8)
     for row, column in enumerate(best):
-        drawn[row + 1, column + 1].get_text().set_weight("bold")
+        drawn[row + 1, column + 1].get_text().set_fontweight("bold")
     with replacing(path) as partial:
         figure.savefig(partial, format="png", bbox_inches="tight")
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,10 +38,8 @@ def draw(
     tracks = few.tracks
     followed: dict[str, list[Followed]] = {}
     for name, model in models.items():
-        network = model.to(ctx.device).eval()
-        followed[labels[name]] = follow(
-            tracks, lambda network=network: Tracker(network, ctx.config.inference), together, ctx.cancelled
-        )
+        make = partial(Tracker, model.to(ctx.device).eval(), ctx.config.inference)
+        followed[labels[name]] = follow(tracks, make, together, ctx.cancelled)
     passes = {
         name: [one_pass(f.boxes, t.boxes, t.visible) for f, t in zip(made, tracks, strict=True)]
         for name, made in followed.items()

@@ -158,6 +158,7 @@ def chosen(frame: Frame, name: str) -> list[Box]:
 
 def _dragged(frame: Frame, title: str) -> list[Box]:
     from matplotlib import pyplot
+    from matplotlib.patches import Rectangle
     from matplotlib.widgets import RectangleSelector
 
     taken: list[Box] = []
@@ -172,7 +173,7 @@ def _dragged(frame: Frame, title: str) -> list[Box]:
         box = Box(left, top, right - left, bottom - top)
         if (event is None or event.key == "enter") and box.width >= 1 and box.height >= 1 and box not in taken:
             taken.append(box)
-            axis.add_patch(pyplot.Rectangle(box[:2], box.width, box.height, fill=False, edgecolor=COLOURS[0]))
+            axis.add_patch(Rectangle(box[:2], box.width, box.height, fill=False, edgecolor=COLOURS[0]))
 
     figure.canvas.mpl_connect("key_press_event", take)
     figure.canvas.mpl_connect("close_event", lambda _: take())

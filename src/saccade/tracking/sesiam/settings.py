@@ -169,6 +169,8 @@ PRESETS = {
 }
 
 _PLAIN, _SCALE = {"model.name": "siamfc+"}, {"model.name": "se-siamfc"}
+AXIS = {"inference.reading": "axis", "inference.damping": 0.1}
+"""A step of the axis is several of the pyramid's, so a frame follows less of it."""
 _T, _S = {"data.world": "t-mnist"}, {"data.world": "s-mnist"}
 VARIANTS = {
     "siamfc-t": Variant("SiamFC, trained on T", _PLAIN | _T),
@@ -179,7 +181,7 @@ VARIANTS = {
     "se-siamfc": Variant("SE-SiamFC", _SCALE, headline=False),
     "alexnet": Variant("SiamFC, AlexNet at the size otb", {"model.name": "siamfc"}, headline=False),
     "se-released": Variant("SE-SiamFC as released", _SCALE | {"model.connection": "correlation"}, headline=False),
-    "se-axis": Variant("SE-SiamFC, size from its own axis", _SCALE | {"inference.reading": "axis"}, headline=False),
+    "se-axis": Variant("SE-SiamFC, size from its own axis", _SCALE | AXIS, headline=False),
     "se-unpooled": Variant("SE-SiamFC, scales kept", _SCALE | {"model.outer_pooling": "none"}, headline=False),
     "se-one-tap": Variant("SE-SiamFC, i = 1", _SCALE | {"model.extent": 1}, headline=False),
     "se-zero": Variant("SE-SiamFC, zero padding", _SCALE | {"model.borders": ("zeros", "zeros")}, headline=False),

@@ -171,7 +171,8 @@ class SESiam(System[Config, NoFacts]):
 
     def losses(self, ctx: Ctx, model: nn.Module, batch: Any) -> Mapping[str, Tensor]:
         response = model(batch["template"], batch["search"])
-        labels = targets(batch["offset"], *response.shape[-2:], SiameseNetwork.stride, ctx.config.model.radius)
+        height, width = response.shape[-2:]
+        labels = targets(batch["offset"], height, width, SiameseNetwork.stride, ctx.config.model.radius)
         return {"logistic": balanced_logistic(response, labels.to(response.dtype))}
 
     # Use --------------------------------------------------------------------------------------------------------------
@@ -182,7 +183,8 @@ class SESiam(System[Config, NoFacts]):
             if tracks.whole > len(tracks.sequences):
                 ctx.progress.say(f"judged on {len(tracks.sequences)} of the {tracks.whole} sequences of the data set")
         passes = run_passes(ctx, network, clips)
-        scores, first = {}, 0
+        scores: dict[str, float] = {}
+        first = 0
         for ending, tracks in clips.worlds.items():
             part = passes[first : first + len(tracks.sequences)]
             first += len(part)

@@ -88,6 +88,11 @@ class Tracker:
         check_box(box, *frame.shape[:2])
         self.place(frame, box)
         self.template = self.network.features(self.input([self.exemplar(frame)]))
+        if self.settings.reading == "axis":
+            # Rescaled features do not have the same strength at every size. In the first frame the size is known: what
+            # each slice gives there is what it must exceed.
+            response = self.network.connect(self.template, self.network.features(self.input(self.crops(frame))))
+            self.levels = response[0].float().flatten(1).amax(1).tolist()
 
     def place(self, frame: Frame, box: Sequence[float]) -> None:
         """Take a box for the target's place and size."""
@@ -132,8 +137,8 @@ class Tracker:
         same = int(np.argmin([abs(math.log(r)) for r in ratios]))
         finer = upsampled(responses.float(), settings.upsample)  # (K, H, W)
         weights = [settings.penalty ** abs(k - same) for k in range(len(ratios))]
-        peaks = penalised(finer.flatten(1).amax(1), weights)
-        best = int(peaks.argmax())
+        peaks = penalised(self.levelled(finer.flatten(1).amax(1), same), weights)
+        best = int(peaks.argmax()) if float(peaks.max()) > float(peaks[same]) else same
         at, centre = peak(finer[best], settings.window), (finer.shape[-1] - 1) / 2
         crop = crops[best]
         unit = self.network.stride / settings.upsample * crop.side / self.network.search_size  # pixels of the frame
@@ -142,6 +147,12 @@ class Tracker:
             self.x, self.y = crop.x + (at[1] - centre) * unit, crop.y + (at[0] - centre) * unit
         self.resize(1.0 if best == same else ratios[best], frame)
         return Found((self.x - self.width / 2, self.y - self.height / 2, self.width, self.height), score)
+
+    def levelled(self, peaks: Tensor, same: int) -> Tensor:
+        """Peaks (K,) of a scale axis, as if all slices had been equally high in the first frame."""
+        if self.settings.reading == "pyramid" or min(self.levels) <= 0:
+            return peaks
+        return peaks * (self.levels[same] / torch.tensor(self.levels, dtype=peaks.dtype, device=peaks.device))
 
     def resize(self, ratio: float, frame: Frame) -> None:
         """Grow some of the way by a ratio, within limits, and stay within the frame."""
