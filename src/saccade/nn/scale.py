@@ -7,17 +7,19 @@ weights change.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from saccade.nn.folded import Kept, cropped
+from saccade.nn.folded import Kept, computed_in, cropped
 from saccade.ops.scale import (
     Border,
     Pooling,
+    by_scale,
     hermite_basis,
+    hermite_sides,
     kernel_sizes,
     kernel_weights,
     lift,
@@ -30,6 +32,10 @@ from saccade.ops.scale import (
 )
 
 Kernels = list[Tensor]
+FEWEST = 16
+"""Channels that are worth filtering one by one."""
+LEAST_GAIN = 1.5
+"""How many places for a function make filtering and mixing cheaper than a convolution: measured on a CPU."""
 BORDERS: tuple[Border, Border] = ("circular", "zeros")
 """The padding technique: pictures wrap round in training, so that no place is special, and end in evaluation."""
 
@@ -37,51 +43,54 @@ BORDERS: tuple[Border, Border] = ("circular", "zeros")
 class _Steered(nn.Module):
     """Weights over the Hermite basis, and the kernels that they draw."""
 
-    basis: Tensor
+    functions: Tensor
 
     def __init__(
         self, shape: Sequence[int], scales: Sequence[float], size: int, order: int | None, stride: int, padding: int,
         borders: tuple[Border, Border],
     ) -> None:  # fmt: skip
         super().__init__()
-        self.scales, self.size, self.order = tuple(scales), size, order or kernel_sizes(size, scales)[0]
+        self.sizes = kernel_sizes(size, scales)
+        self.scales, self.size, self.order = tuple(scales), size, order or self.sizes[0]
         self.stride, self.padding, self.borders = stride, padding, borders
         self.weight = nn.Parameter(torch.empty(*shape, self.order**2))
-        self.register_buffer("basis", torch.empty(0), persistent=False)
+        self.register_buffer("functions", torch.empty(0), persistent=False)
         self._kept = Kept()
-        self._lay_basis()
+        self._lay_functions()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Kernels at the smallest scale get the energy of PyTorch's plain ones with ``order`` places a side."""
         _reset(self.weight)
 
-    def _lay_basis(self) -> None:
-        bases = hermite_basis(self.size, self.scales, self.order)
-        self.basis = torch.cat([basis.flatten(1) for basis in bases], 1).to(self.weight)
+    def _lay_functions(self) -> None:
+        self.functions = torch.cat(hermite_sides(self.size, self.scales, self.order), 1).to(self.weight)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self._lay_basis()  # from its definition: float64 made of float32 would have the digits of float32
+        self._lay_functions()  # from their definition: float64 made of float32 would have the digits of float32
         return self
 
-    @property
-    def bases(self) -> Kernels:
-        """The functions (F, k, k) of each scale."""
-        sizes = kernel_sizes(self.size, self.scales)
-        parts = self.basis.split([k * k for k in sizes], 1)
-        return [part.unflatten(1, (k, k)) for part, k in zip(parts, sizes, strict=True)]
+    def sides(self, like: Tensor) -> tuple[Tensor, ...]:
+        """The functions (order, k) of each scale, in the type of a tensor."""
+        return self.functions.to(like.dtype).split(list(self.sizes), 1)  # type: ignore[no-untyped-call]
 
     @property
     def border(self) -> Border:
         """What is beyond the border now."""
         return self.borders[0 if self.training else 1]
 
+    @property
+    def separable(self) -> list[bool]:
+        """Of each scale, whether its kernel is cheaper as two filters and a mixture, on a CPU: when its places
+        outnumber its functions enough, and there are enough channels to filter at once."""
+        able = self.weight.device.type == "cpu" and self.weight.shape[1] >= FEWEST
+        return [able and k * k > LEAST_GAIN * self.order**2 for k in self.sizes]
+
     def kernels(self) -> Kernels:
         """One a scale, each of its own size. Kept in evaluation, drawn anew in training."""
-        if self.training:
-            return scale_kernels(self.weight, self.bases)
-        return self._kept(lambda: scale_kernels(self.weight, self.bases), self.weight)
+        make = lambda: scale_kernels(self.weight, self.sides(self.weight), self.separable)  # noqa: E731
+        return make() if self.training else self._kept(make, self.weight)
 
     def start_from(self, kernel: Tensor) -> None:
         """Take over a plain kernel (O, I, K, K): drawn at the smallest scale, or the nearest that the basis can; what
@@ -117,7 +126,13 @@ class LiftingConv2d(_Steered):
 
     def convolve(self, x: Tensor, kernels: Kernels, bias: Tensor | None = None, crop: int = 0) -> Tensor:
         """By given kernels, without ``crop`` places of each border."""
-        return lift(x, kernels, bias, self.stride, self.padding - crop * self.stride, self.border)
+        return over_scales(torch.cat([*self.by_scale(x, kernels, bias, crop)]), len(kernels))
+
+    def by_scale(self, x: Tensor, kernels: Kernels, bias: Tensor | None = None, crop: int = 0) -> Iterator[Tensor]:
+        """The same, one scale (B, outputs, H', W') after the other."""
+        padding, kind = self.padding - crop * self.stride, computed_in(x)
+        x, kernels = x.to(kind), [kernel.to(kind) for kernel in kernels]
+        return lift(x, kernels, self.sides(x), bias, self.stride, padding, self.border)
 
 
 class ScaleConv2d(_Steered):
@@ -137,7 +152,13 @@ class ScaleConv2d(_Steered):
 
     def convolve(self, x: Tensor, kernels: Kernels, bias: Tensor | None = None, crop: int = 0) -> Tensor:
         """By given kernels, without ``crop`` places of each border."""
-        return scale_convolution(x, kernels, bias, self.stride, self.padding - crop * self.stride, self.border)
+        return over_scales(torch.cat([*self.by_scale(x, kernels, bias, crop)]), len(kernels))
+
+    def by_scale(self, x: Tensor, kernels: Kernels, bias: Tensor | None = None, crop: int = 0) -> Iterator[Tensor]:
+        """The same, one scale (B, outputs, H', W') after the other."""
+        padding, kind = self.padding - crop * self.stride, computed_in(x)
+        x, kernels = x.to(kind), [kernel.to(kind) for kernel in kernels]
+        return scale_convolution(x, kernels, self.sides(x), bias, self.stride, padding, self.border)
 
 
 class ScalePointwise2d(nn.Module):
@@ -162,6 +183,10 @@ class ScalePointwise2d(nn.Module):
     def convolve(self, x: Tensor, kernels: Kernels, bias: Tensor | None = None, crop: int = 0) -> Tensor:
         """By a given kernel, without ``crop`` places of each border."""
         return pointwise_scale_convolution(cropped(x, crop), kernels[0], bias)
+
+    def by_scale(self, x: Tensor, kernels: Kernels, bias: Tensor | None = None, crop: int = 0) -> Iterator[Tensor]:
+        """The same, one scale after the other."""
+        yield from by_scale(self.convolve(x, kernels, bias, crop))
 
     def start_from(self, kernel: Tensor) -> None:
         """Take over a plain kernel (O, I, 1, 1); what reaches other scales becomes zero."""
