@@ -129,6 +129,12 @@ def test_got10k_leaves_out_the_first_frame_and_is_strict():
     assert scores["sr75"] == 50
 
 
+def test_got10k_moves_boxes_into_the_frame_before_it_judges_them():
+    # (-5, 0, 20, 10) becomes (0, 0, 20, 10), and (10, 0, 50, 10) becomes (10, 0, 20, 10): 10 of 30 columns are shared.
+    found = m.one_pass(np.array([[-5.0, 0, 20, 10]]), np.array([[10.0, 0, 50, 10]]), bounds=(30, 30))
+    assert found.overlaps[0] == pytest.approx(1 / 3)
+
+
 # VOT ------------------------------------------------------------------------------------------------------------------
 
 
@@ -266,5 +272,6 @@ def test_curves_and_overlaps_are_those_of_the_got10k_toolkit():
     polygons = b.as_polygons(truth) + RNG.uniform(-2, 2, (200, 8))
     mine = [b.polygon_overlap(p, box, (35, 30)) for p, box in zip(polygons, found, strict=True)]
     np.testing.assert_allclose(mine, theirs.poly_iou(polygons, found, (35, 30)), atol=1e-9)
-    bounded = b.overlaps(found, truth, (35, 30))
+    found[:, :2] -= 15  # some begin before the frame
+    bounded = m.one_pass(found, truth, bounds=(35, 30)).overlaps
     np.testing.assert_allclose(bounded, theirs.rect_iou(found.copy(), truth.copy(), (35, 30)), atol=1e-12)

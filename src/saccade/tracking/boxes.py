@@ -29,6 +29,13 @@ def clipped(boxes: Array, bounds: tuple[float, float]) -> Array:
     return np.concatenate([low, np.maximum(high - low, 0)], 1)
 
 
+def pushed(boxes: Array, bounds: tuple[float, float]) -> Array:
+    """Rectangles (N, 4) bounded by a frame of (width, height) as GOT-10k's toolkit does it: a corner before the frame is
+    moved into it, and what is then beyond its far side is cut off."""
+    corner = np.clip(boxes[:, :2], 0, bounds)
+    return np.concatenate([corner, np.clip(boxes[:, 2:], 0, bounds - corner)], 1)
+
+
 def overlaps(a: ArrayLike, b: ArrayLike, bounds: tuple[float, float] | None = None) -> Array:
     """Intersection over union of rectangles (N, 4) in pairs: (N,). NaN where either is unknown or both are empty.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saccade.errors import SaccadeError
-from saccade.tracking.boxes import Array, areas, centre_errors, known, overlaps
+from saccade.tracking.boxes import Array, areas, centre_errors, known, overlaps, pushed
 
 OVERLAPS = np.arange(21) / 20
 """Thresholds of the success plot, 0 to 1."""
@@ -52,12 +52,21 @@ class Pass:
         return not np.isnan(self.overlaps).all()
 
 
-def one_pass(found: Array, truth: Array, visible: NDArray[np.bool_] | None = None) -> Pass:
-    """Judge boxes (N, 4) against the truth (N, 4)."""
+def one_pass(
+    found: Array,
+    truth: Array,
+    visible: NDArray[np.bool_] | None = None,
+    bounds: tuple[float, float] | None = None,
+) -> Pass:
+    """Judge boxes (N, 4) against the truth (N, 4); with ``bounds`` (width, height) as GOT-10k's toolkit does, which first
+    brings both into the frame."""
     if len(found) != len(truth):
         raise SaccadeError(f"{len(found)} boxes cannot be judged against {len(truth)}")
     shown = known(truth) if visible is None else known(truth) & visible
-    return Pass(np.where(shown, overlaps(found, truth), np.nan), np.where(shown, centre_errors(found, truth), np.nan))
+    errors = np.where(shown, centre_errors(found, truth), np.nan)
+    if bounds is not None:
+        found, truth = pushed(found, bounds), pushed(truth, bounds)
+    return Pass(np.where(shown, overlaps(found, truth), np.nan), errors)
 
 
 def ope(passes: Sequence[Pass]) -> dict[str, float]:

@@ -40,6 +40,8 @@ class Followed:
     """(N, 4); the first is what it was given."""
     scores: Array
     """(N,), from 0 to 1."""
+    size: tuple[int, int]
+    """Width and height of its frames."""
 
 
 def follow(
@@ -53,9 +55,12 @@ def follow(
     trackers = [make() for _ in tracks]
     boxes = [np.empty((len(track), 4)) for track in tracks]
     scores = [np.ones(len(track)) for track in tracks]
+    sizes: list[tuple[int, int]] = []
     for number, (track, tracker) in enumerate(zip(tracks, trackers, strict=True)):
-        tracker.start(track.frames[0], track.boxes[0].tolist())
+        first = track.frames[0]
+        tracker.start(first, track.boxes[0].tolist())
         boxes[number][0] = track.boxes[0]
+        sizes.append((first.shape[1], first.shape[0]))
     for frame in range(1, max(map(len, tracks), default=0)):
         if cancelled():
             raise Cancelled("cancelled")
@@ -63,7 +68,7 @@ def follow(
         found = together([trackers[n] for n in going], [tracks[n].frames[frame] for n in going])
         for number, (box, score) in zip(going, found, strict=True):
             boxes[number][frame], scores[number][frame] = box, score
-    return [Followed(b, s) for b, s in zip(boxes, scores, strict=True)]
+    return [Followed(*found) for found in zip(boxes, scores, sizes, strict=True)]
 
 
 def followed_with_restarts(track: Track, tracker: Follows) -> Supervised:

@@ -22,8 +22,9 @@ from saccade.tracking.metrics import one_pass
 from saccade.tracking.protocol import Found, followed_with_restarts
 from saccade.tracking.sesiam import prediction
 from saccade.tracking.sesiam.networks import SiameseNetwork
-from saccade.tracking.sesiam.pictures import draw, shift_out
+from saccade.tracking.sesiam.pictures import draw
 from saccade.tracking.sesiam.settings import Inputs
+from saccade.tracking.sesiam.shifts import shift_out
 from saccade.tracking.sesiam.system import SYSTEM, Clips, build
 from saccade.tracking.sesiam.tracker import Tracker
 from saccade.tracking.synth import Scene, moving_digits

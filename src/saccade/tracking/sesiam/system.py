@@ -53,6 +53,11 @@ class Clips:
     def __getitem__(self, index: int) -> int:
         return range(len(self))[index]
 
+    @property
+    def bounded(self) -> bool:
+        """Whether only what is within the frame is judged."""
+        return any(tracks.protocol == "got10k" for tracks in self.worlds.values())
+
     def only(self, count: int) -> Clips:
         """The first few of each world."""
         return Clips({k: replace(t, sequences=t.sequences[:count]) for k, t in self.worlds.items()})
@@ -249,7 +254,9 @@ def run_passes(ctx: Ctx, network: SiameseNetwork, clips: Clips) -> list[Pass]:
     for batch in ctx.batches(clips, AT_ONCE, "sequences"):
         some = [tracks[int(index)] for index in batch]
         made = follow(some, lambda: Tracker(network, ctx.config.inference), together, ctx.cancelled)
-        found += [one_pass(f.boxes, t.boxes, t.visible) for f, t in zip(made, some, strict=True)]
+        for track, followed in zip(some, made, strict=True):
+            bounds = followed.size if clips.bounded else None
+            found.append(one_pass(followed.boxes, track.boxes, track.visible, bounds))
     return ctx.gather(found)
 
 
