@@ -30,8 +30,8 @@ def clipped(boxes: Array, bounds: tuple[float, float]) -> Array:
 
 
 def pushed(boxes: Array, bounds: tuple[float, float]) -> Array:
-    """Rectangles (N, 4) bounded by a frame of (width, height) as GOT-10k's toolkit does it: a corner before the frame is
-    moved into it, and what is then beyond its far side is cut off."""
+    """Rectangles (N, 4) bounded by a frame of (width, height) as GOT-10k's toolkit does it: a corner before the frame
+    is moved into it, and what is then beyond its far side is cut off."""
     corner = np.clip(boxes[:, :2], 0, bounds)
     return np.concatenate([corner, np.clip(boxes[:, 2:], 0, bounds - corner)], 1)
 

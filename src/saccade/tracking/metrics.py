@@ -58,8 +58,8 @@ def one_pass(
     visible: NDArray[np.bool_] | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> Pass:
-    """Judge boxes (N, 4) against the truth (N, 4); with ``bounds`` (width, height) as GOT-10k's toolkit does, which first
-    brings both into the frame."""
+    """Judge boxes (N, 4) against the truth (N, 4); with ``bounds`` (width, height) as GOT-10k's toolkit does, which
+    first brings both into the frame."""
     if len(found) != len(truth):
         raise SaccadeError(f"{len(found)} boxes cannot be judged against {len(truth)}")
     shown = known(truth) if visible is None else known(truth) & visible

@@ -19,6 +19,7 @@ from saccade.errors import Cancelled, SaccadeError
 from saccade.files import replacing
 from saccade.inputs import Artifact, Box
 from saccade.tracking.crops import Frame
+from saccade.tracking.protocol import Found
 from saccade.tracking.sesiam.networks import SiameseNetwork
 from saccade.tracking.sesiam.tracker import Tracker, check_box, together
 
@@ -72,26 +73,33 @@ class _Run:
         task = self.ctx.progress.start("tracking", total)
         for tracker, box in zip(self.trackers, self.boxes, strict=True):
             tracker.start(first, box)
-        yield self._drawn(first, [(tuple(box), 1.0) for box in self.boxes])
-        for frame in stream:
-            if self.most and self.count >= self.most:
-                break
-            if self.ctx.cancelled():
-                raise Cancelled("cancelled")
-            if frame.shape != first.shape:
-                before, now = (f"{shape[1]} x {shape[0]}" for shape in (first.shape, frame.shape))
-                raise SaccadeError(
-                    f"{self.video.name} changes its size from {before} to {now} at frame {self.count}: expected frames "
-                    "of one size"
-                )
-            began = time.perf_counter()
-            found = together(self.trackers, [frame] * len(self.trackers))
-            self.seconds += time.perf_counter() - began
-            yield self._drawn(frame, found)
-            self.ctx.progress.update(task, self.count)
+        yield self._drawn(first, [Found(tuple(box), 1.0) for box in self.boxes])
+        try:
+            for frame in stream:
+                if self.most and self.count >= self.most:
+                    break
+                if self.ctx.cancelled():
+                    raise Cancelled("cancelled")
+                yield self._drawn(frame, self._found(frame, first.shape))
+                self.ctx.progress.update(task, self.count)
+        except KeyboardInterrupt:
+            if self.video.length is not None:  # a camera goes on until someone stops it, and keeps what it has
+                raise
         self.ctx.progress.finish(task)
 
-    def _drawn(self, frame: Frame, found: Sequence[tuple[Any, float]]) -> Frame:
+    def _found(self, frame: Frame, shape: tuple[int, ...]) -> Sequence[Found]:
+        if frame.shape != shape:
+            before, now = (f"{size[1]} x {size[0]}" for size in (shape, frame.shape))
+            raise SaccadeError(
+                f"{self.video.name} changes its size from {before} to {now} at frame {self.count}: expected frames of "
+                "one size"
+            )
+        began = time.perf_counter()
+        found = together(self.trackers, [frame] * len(self.trackers))
+        self.seconds += time.perf_counter() - began
+        return found
+
+    def _drawn(self, frame: Frame, found: Sequence[Found]) -> Frame:
         picture = Image.fromarray(frame)
         draw = ImageDraw.Draw(picture)
         thick = max(round(min(frame.shape[:2]) / 180), 2)

@@ -102,7 +102,7 @@ class Inputs:
     """A target in the first frame, as x,y,width,height in pixels; again for every other target. If none is given, a
     window opens to draw boxes in, where there is a display."""
     frames: int = 0
-    """Stop after so many frames (0: at the end)."""
+    """Stop after so many frames (0: at the end; of a camera, at Ctrl-C)."""
 
 
 ORIGINAL = Inference(step=1.0375, damping=0.59, penalty=0.9745, window=0.176)
