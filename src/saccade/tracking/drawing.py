@@ -107,14 +107,17 @@ def shifts(path: Path, given: Array, found: Mapping[str, tuple[Array, Array]]) -
     return _saved(figure, path)
 
 
-def boxed(frame: Frame, boxes: Mapping[str, Array], height: int = 160) -> Image.Image:
-    """A frame ``height`` pixels high with boxes by name; the first is white."""
+def boxed(frame: Frame, boxes: Mapping[str, Array], title: str = "", height: int = 200) -> Image.Image:
+    """A frame ``height`` pixels high with boxes by name, the first in white, and a title."""
     share = height / frame.shape[0]
     picture = Image.fromarray(frame).resize((max(round(frame.shape[1] * share), 1), height), Image.Resampling.BILINEAR)
     draw = ImageDraw.Draw(picture)
     for colour, (x, y, w, h) in zip((TRUTH, *_cycle(len(boxes))), boxes.values(), strict=False):
         if np.isfinite([x, y, w, h]).all():
             draw.rectangle([v * share for v in (x, y, x + max(w, 0), y + max(h, 0))], outline=colour, width=2)
+    if title:
+        draw.rectangle((0, 0, draw.textlength(title) + 6, 13), fill="#222222")
+        draw.text((3, 1), title, fill="#ffffff")
     return picture
 
 

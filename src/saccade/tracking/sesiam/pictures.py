@@ -76,12 +76,12 @@ def draw(
     for index in range(min(len(track), 60)):
         frame = track.frames[index]
         row = [
-            drawing.boxed(frame, {"truth": track.boxes[index], name: some[number].boxes[index]})
+            drawing.boxed(frame, {"truth": track.boxes[index], name: some[number].boxes[index]}, name)
             for name, some in followed.items()
         ]
         rows.append(row)
     path = drawing.strip(folder / "track.gif", rows)
-    caption = f"{track.name}: " + ", ".join(followed) + ", from left to right; white is the truth."
+    caption = f"{track.name}: white is the truth, blue what the tracker says."
     made.append(Artifact("image", path, caption))
     return made
 

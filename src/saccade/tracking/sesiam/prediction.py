@@ -73,7 +73,7 @@ class _Run:
         task = self.ctx.progress.start("tracking", total)
         for tracker, box in zip(self.trackers, self.boxes, strict=True):
             tracker.start(first, box)
-        yield self._drawn(first, [Found(tuple(box), 1.0) for box in self.boxes])
+        yield self._drawn(first, [Found((box.x, box.y, box.width, box.height), 1.0) for box in self.boxes])
         try:
             for frame in stream:
                 if self.most and self.count >= self.most:
