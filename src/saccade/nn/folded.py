@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from saccade.ops.scale import Border, bordered_convolution, pointwise
+from saccade.ops.scale import Border, bordered_convolution, cropped, pointwise
 
 
 class Kept:
@@ -140,8 +140,3 @@ def computed_in(x: Tensor) -> torch.dtype:
     """The type that convolutions of ``x`` are computed in."""
     on = torch.amp.is_autocast_available(x.device.type) and torch.is_autocast_enabled(x.device.type)
     return torch.get_autocast_dtype(x.device.type) if on and x.dtype != torch.float64 else x.dtype
-
-
-def cropped(x: Tensor, crop: int) -> Tensor:
-    """Maps (..., H, W) without ``crop`` places of each border: a view."""
-    return x[..., crop:-crop, crop:-crop] if crop else x

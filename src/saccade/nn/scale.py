@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from saccade.nn.folded import Kept, computed_in, cropped
+from saccade.nn.folded import Kept, computed_in
 from saccade.ops.scale import (
     Border,
     Pooling,
     by_scale,
+    cropped,
     hermite_basis,
     hermite_sides,
     kernel_sizes,
@@ -34,7 +35,7 @@ from saccade.ops.scale import (
 Kernels = list[Tensor]
 FEWEST = 16
 """Channels that are worth filtering one by one."""
-LEAST_GAIN = 1.5
+LEAST_GAIN = 2.5
 """How many places for a function make filtering and mixing cheaper than a convolution: measured on a CPU."""
 BORDERS: tuple[Border, Border] = ("circular", "zeros")
 """The padding technique: pictures wrap round in training, so that no place is special, and end in evaluation."""

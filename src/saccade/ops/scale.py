@@ -99,6 +99,16 @@ def pictures(x: Tensor) -> Tensor:
     return x.permute(2, 0, 1, 3, 4).flatten(0, 1)
 
 
+def cropped(x: Tensor, crop: int) -> Tensor:
+    """Maps (B, C, H, W) or (B, C, S, H, W) without ``crop`` places of each border. Differentiable."""
+    if not crop:
+        return x
+    if not torch.is_grad_enabled():
+        return x[..., crop:-crop, crop:-crop]
+    # As negative padding, whose gradient keeps the layout; that of a slice does not, and norms wait for it.
+    return F.pad(x, (-crop,) * 4) if x.dim() == 4 else over_scales(F.pad(pictures(x), (-crop,) * 4), x.shape[2])
+
+
 def by_scale(x: Tensor) -> tuple[Tensor, ...]:
     """(B, C, S, H, W) as S batches of pictures (B, C, H, W): views."""
     return x.unbind(2)
@@ -174,10 +184,13 @@ def pointwise_scale_convolution(x: Tensor, weight: Tensor, bias: Tensor | None =
 
 
 def pointwise(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """A 1x1 convolution of pictures (B, I, H, W) by ``weight`` (O, I), as the product that it is: (B, O, H, W).
+    """A 1x1 convolution of pictures (B, I, H, W) by ``weight`` (O, I): (B, O, H, W). Differentiable.
 
-    (On one CPU thread PyTorch's own copies its input and its result.) Differentiable.
+    Without gradients it is the product that it is: on one CPU thread PyTorch's convolution copies its input and its
+    result. With them it is PyTorch's, whose gradients have channels last too.
     """
+    if torch.is_grad_enabled():
+        return F.conv2d(x, weight[..., None, None], bias)
     return F.linear(x.permute(0, 2, 3, 1).contiguous(), weight, bias).permute(0, 3, 1, 2)
 
 

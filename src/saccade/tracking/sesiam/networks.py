@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from saccade.errors import SaccadeError, did_you_mean
-from saccade.nn.folded import Convolution, Folded, PlainConv2d, cropped
+from saccade.nn.folded import Convolution, Folded, PlainConv2d
 from saccade.nn.scale import BORDERS, LiftingConv2d, ScaleBatchNorm2d, ScaleConv2d, ScaleMaxPool2d, ScalePointwise2d
 from saccade.nn.setconv import full_precision
 from saccade.ops.connect import cross_correlation, nonparametric_scale_convolution
@@ -25,6 +25,7 @@ from saccade.ops.scale import (
     Pooling,
     add_pointwise,
     by_scale,
+    cropped,
     scale_pool,
 )
 
