@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from saccade.claims import Claim, Evidence, Needs, above
+from saccade.tracking.sesiam import exact
 from saccade.tracking.sesiam.networks import SiameseNetwork
 from saccade.tracking.sesiam.shifts import shift_out
 from saccade.tracking.synth import Scene, moving_digits
@@ -48,6 +49,7 @@ def shifts_agree(evidence: Evidence) -> Sequence[float]:
 
 
 CLAIMS: tuple[Claim, ...] = (
+    *exact.CLAIMS,
     _beats("t", "t", "12"),
     _beats("t", "s", "7"),
     _beats("s", "t", "13"),
@@ -64,7 +66,7 @@ CLAIMS: tuple[Claim, ...] = (
         paper="6",
     ),
     Claim(
-        "shifts",
+        "figure-1",
         "Trained with circular padding and used with zeros, the network's response moves as far as the picture does: "
         "within half a cell in the mean.",
         "Supplement, Sec. 3.1 and Fig. 1",
