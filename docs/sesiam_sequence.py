@@ -84,7 +84,8 @@ def measure(source: str, weights: dict[str, Path]) -> dict:
             trackers[label] = {
                 "overlaps": judged(followed.boxes),
                 "frames a second": (len(track) - 1) / spent,
-                "steps": identity.config.train.steps,
+                "steps": steps(file),
+                "of": identity.config.train.steps,
             } | restarted
     return {
         "command": "python docs/sesiam_sequence.py vot:PATH " + " ".join(f"{name}=FILE" for name in weights),
@@ -96,10 +97,16 @@ def measure(source: str, weights: dict[str, Path]) -> dict:
     }
 
 
+def steps(weights: Path) -> int:
+    """How far the run was when its weights were taken: it may have been stopped."""
+    records = (weights.parent / "metrics.jsonl").read_text().splitlines()
+    return max(json.loads(line).get("total", 0) for line in records)
+
+
 def table(found: dict) -> str:
     lines = [
-        "| tracker | mean overlap | frames above 0.5 | lost at | failures | frames a second |",
-        "|---|---|---|---|---|---|",
+        "| tracker | trained, steps | mean overlap | frames above 0.5 | lost at | failures | frames a second |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, held in found["trackers"].items():
         later = np.array(held["overlaps"][1:], float)
@@ -107,7 +114,9 @@ def table(found: dict) -> str:
         at = str(int(lost[0]) + 1) if len(lost) else "never"
         above = f"{100 * np.nanmean(later > 0.5):.0f} %"
         speed = f"{held['frames a second']:.1f}"
-        lines.append(f"| {name} | {np.nanmean(later):.2f} | {above} | {at} | {held['robustness']:.0f} | {speed} |")
+        trained = f"{held['steps']} of {held['of']}" if held["steps"] < held["of"] else f"{held['of']}"
+        mean, failures = f"{np.nanmean(later):.2f}", f"{held['robustness']:.0f}"
+        lines.append(f"| {name} | {trained} | {mean} | {above} | {at} | {failures} | {speed} |")
     return "\n".join(lines)
 
 
