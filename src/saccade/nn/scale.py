@@ -74,7 +74,7 @@ class _Steered(nn.Module):
 
     def sides(self, like: Tensor) -> tuple[Tensor, ...]:
         """The functions (order, k) of each scale, in the type of a tensor."""
-        return self.functions.to(like.dtype).split(list(self.sizes), 1)  # type: ignore[no-untyped-call]
+        return self.functions.to(like.dtype).split(list(self.sizes), 1)
 
     @property
     def border(self) -> Border:
@@ -90,7 +90,10 @@ class _Steered(nn.Module):
 
     def kernels(self) -> Kernels:
         """One a scale, each of its own size. Kept in evaluation, drawn anew in training."""
-        make = lambda: scale_kernels(self.weight, self.sides(self.weight), self.separable)  # noqa: E731
+
+        def make() -> Kernels:
+            return scale_kernels(self.weight, self.sides(self.weight), self.separable)
+
         return make() if self.training else self._kept(make, self.weight)
 
     def start_from(self, kernel: Tensor) -> None:

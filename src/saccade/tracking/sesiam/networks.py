@@ -26,6 +26,7 @@ from saccade.ops.scale import (
     add_pointwise,
     by_scale,
     cropped,
+    kernel_sizes,
     scale_pool,
 )
 
@@ -60,8 +61,25 @@ class Plan:
     """Beyond the border of maps, in training and in evaluation."""
     gain: float = GAIN
 
+    def check(self) -> None:
+        """Refuse what no network can be made of."""
+        try:
+            kernel_sizes(self.size, self.scales)
+            kernel_sizes(self.stem_size, self.scales)
+        except ValueError as error:
+            raise SaccadeError(f"{error} (options size, stem_size and scales)") from error
+        if not self.targets or min(self.targets) <= 0:
+            raise SaccadeError(f"targets are positive multiples of the template's size, got {self.targets}")
+
+    @property
+    def step(self) -> float | None:
+        """How much a scale is larger than the one before; nothing if there is but one."""
+        return self.scales[1] / self.scales[0] if len(self.scales) > 1 else None
+
     def scaled(self, width: float) -> Plan:
         """With so many times the channels, in eights."""
+        if not width > 0:
+            raise SaccadeError(f"width is a positive multiple of the channels, got {width}")
         return replace(self, widths=tuple(max(8, round(w * width / 8) * 8) for w in self.widths))
 
 
@@ -87,6 +105,13 @@ def build(
     connection = connection or ("scale-convolution" if name == "se-siamfc" else "correlation")
     _known("connection", connection, CONNECTIONS)
     plan = replace(SIZES[size].scaled(width), **options)
+    plan.check()
+    if connection == "scale-convolution" and name == "se-siamfc" and plan.outer_pooling == "none":
+        step = math.log(plan.step or math.inf)
+        if any(abs(math.log(t) / step - round(math.log(t) / step)) > 1e-6 for t in plan.targets):
+            raise SaccadeError(
+                f"with scales kept, targets differ by steps of {plan.step} like them, got {plan.targets}"
+            )
     return SiameseNetwork(MAKERS[size][name](plan), plan, connection)
 
 
@@ -129,8 +154,7 @@ class SiameseNetwork(nn.Module):
                     template, search = template.flatten(1, 2), search.flatten(1, 2)
                 return self.plan.gain * cross_correlation(template, search).unsqueeze(1)
             factors = [1 / target for target in self.scales]
-            step = self.plan.scales[1] / self.plan.scales[0] if len(self.plan.scales) > 1 else None
-            return self.plan.gain * nonparametric_scale_convolution(template, search, factors, step)
+            return self.plan.gain * nonparametric_scale_convolution(template, search, factors, self.plan.step)
 
     def start_from(self, plain: SiameseNetwork) -> None:
         """Take over the weights of an ordinary network of the same size: at the smallest scale this one then computes
@@ -141,6 +165,9 @@ class SiameseNetwork(nn.Module):
             if isinstance(module, (PlainConv2d, LiftingConv2d, ScaleConv2d, ScalePointwise2d)):
                 if not isinstance(source, PlainConv2d):
                     raise SaccadeError(f"{name} has no counterpart in the ordinary network: build both at one size")
+                if source.weight.shape[:2] != module.weight.shape[:2]:
+                    shapes = tuple(source.weight.shape[:2]), tuple(module.weight.shape[:2])
+                    raise SaccadeError(f"{name} has the shape {shapes[0]} in the ordinary network, here {shapes[1]}")
                 module.start_from(source.weight)
             elif isinstance(module, nn.BatchNorm2d) and isinstance(source, nn.BatchNorm2d):
                 module.load_state_dict(source.state_dict())
