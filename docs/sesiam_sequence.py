@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,13 +76,10 @@ def measure(source: str, weights: dict[str, Path]) -> dict:
         if len(network.scales) > 1:
             readings[FROM_AXIS] = replace(identity.config.inference, reading="axis", damping=AXIS["inference.damping"])
         for label, settings in readings.items():
-            began = time.perf_counter()
             (followed,) = follow([track], lambda n=network, s=settings: Tracker(n, s), together)
-            spent = time.perf_counter() - began
             restarted = vot([followed_with_restarts(track, Tracker(network, settings))])
             trackers[label] = {
                 "overlaps": judged(followed.boxes),
-                "frames a second": (len(track) - 1) / spent,
                 "steps": steps(file),
                 "of": identity.config.train.steps,
             } | restarted
@@ -105,18 +101,17 @@ def steps(weights: Path) -> int:
 
 def table(found: dict) -> str:
     lines = [
-        "| tracker | trained, steps | mean overlap | frames above 0.5 | lost at | failures | frames a second |",
-        "|---|---|---|---|---|---|---|",
+        "| tracker | trained, steps | mean overlap | frames above 0.5 | lost at | failures |",
+        "|---|---|---|---|---|---|",
     ]
     for name, held in found["trackers"].items():
         later = np.array(held["overlaps"][1:], float)
         lost = np.flatnonzero(later <= 0)
         at = str(int(lost[0]) + 1) if len(lost) else "never"
         above = f"{100 * np.nanmean(later > 0.5):.0f} %"
-        speed = f"{held['frames a second']:.1f}"
         trained = f"{held['steps']} of {held['of']}" if held["steps"] < held["of"] else f"{held['of']}"
         mean, failures = f"{np.nanmean(later):.2f}", f"{held['robustness']:.0f}"
-        lines.append(f"| {name} | {trained} | {mean} | {above} | {at} | {failures} | {speed} |")
+        lines.append(f"| {name} | {trained} | {mean} | {above} | {at} | {failures} |")
     return "\n".join(lines)
 
 
