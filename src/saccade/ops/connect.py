@@ -49,13 +49,11 @@ def _resampling(side: int, new: int, factor: float) -> Tensor:
     inside = (place > -1e-9) & (place < side - 1 + 1e-9)
     first = place.floor().clamp(0, side - 1)
     t = (place - first).clamp(0, 1)
-    columns = torch.arange(side, device="cpu")
     matrix = torch.zeros(new, side, dtype=torch.float64, device="cpu")
     for offset in range(-1, 3):
         weights = _cubic((t - offset).abs()) * inside
         column = (first.long() + offset).clamp(0, side - 1)
-        # Not by scatter_add: where borders fall together, exported programs of it do not add.
-        matrix = matrix + weights.unsqueeze(1) * (column.unsqueeze(1) == columns)
+        matrix.scatter_add_(1, column.unsqueeze(1), weights.unsqueeze(1))
     return matrix
 
 
