@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 CUBIC = -0.75
@@ -45,22 +48,29 @@ def _covering(side: int, factor: float) -> int:
 
 def _resampling(side: int, new: int, factor: float) -> Tensor:
     """The matrix (new, side), in float64."""
-    place = (torch.arange(new, dtype=torch.float64, device="cpu") - (new - 1) / 2) / factor + (side - 1) / 2
+    return torch.tensor(_weights(side, new, factor), dtype=torch.float64, device="cpu")
+
+
+@lru_cache(256)
+def _weights(side: int, new: int, factor: float) -> list[list[float]]:
+    """By NumPy, so that exported programs hold the numbers: they would compute in float32, where a place that falls on
+    the border may come to lie outside."""
+    place = (np.arange(new) - (new - 1) / 2) / factor + (side - 1) / 2
     inside = (place > -1e-9) & (place < side - 1 + 1e-9)
-    first = place.floor().clamp(0, side - 1)
-    t = (place - first).clamp(0, 1)
-    matrix = torch.zeros(new, side, dtype=torch.float64, device="cpu")
+    first = np.floor(place).clip(0, side - 1)
+    t = (place - first).clip(0, 1)
+    matrix = np.zeros((new, side))
     for offset in range(-1, 3):
-        weights = _cubic((t - offset).abs()) * inside
-        column = (first.long() + offset).clamp(0, side - 1)
-        matrix.scatter_add_(1, column.unsqueeze(1), weights.unsqueeze(1))
-    return matrix
+        column = (first.astype(int) + offset).clip(0, side - 1)
+        np.add.at(matrix, (np.arange(new), column), _cubic(np.abs(t - offset)) * inside)
+    rows: list[list[float]] = matrix.tolist()
+    return rows
 
 
-def _cubic(distance: Tensor) -> Tensor:
-    near = ((CUBIC + 2) * distance - (CUBIC + 3)) * distance.square() + 1
+def _cubic(distance: NDArray[np.float64]) -> NDArray[np.float64]:
+    near = ((CUBIC + 2) * distance - (CUBIC + 3)) * distance**2 + 1
     far = CUBIC * (((distance - 5) * distance + 8) * distance - 4)
-    return torch.where(distance <= 1, near, torch.where(distance < 2, far, 0.0))
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
 
 
 def nonparametric_scale_convolution(
