@@ -16,7 +16,7 @@ from saccade.tracking.synth import Scene, moving_digits
 SEEDS = 3
 """Trainings of each kind that a comparison takes."""
 
-_TABLE = "T/S-MNIST table"
+_TABLE = "Main paper, T/S-MNIST table"
 
 
 def _beats(trained: str, tested: str, paper: str) -> Claim:

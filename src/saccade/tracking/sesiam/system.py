@@ -96,7 +96,7 @@ class SESiam(System[Config, NoFacts]):
     layouts = LAYOUTS
     reported = (
         Reported(
-            "T/S-MNIST",
+            "T/S-MNIST, main paper (quoted from memory)",
             {
                 "siamfc-t": {"auc_t": 64.0, "auc_s": 62.0},
                 "se-siamfc-t": {"auc_t": 76.0, "auc_s": 69.0},
