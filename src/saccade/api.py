@@ -32,6 +32,8 @@ from saccade.run import Machine
 from saccade.system import SPLITS, System
 
 _IDENTITY = "saccade_identity"
+FILES = frozenset({".mp4", ".mov", ".mkv", ".webm", ".avi", ".gif", ".png", ".jpg", ".csv", ".json", ".html", ".npy"})
+"""How a place to write to ends that is a file and not a folder."""
 
 
 def create(
@@ -178,7 +180,12 @@ def run_prediction(
     machine: Machine | None = None,
     progress: Progress | None = None,
 ) -> list[Artifact]:
-    """Prediction with everything at hand. Files appear in the folder when all of them are made, or not at all."""
+    """Prediction with everything at hand. Files appear in the folder when all of them are made, or not at all.
+
+    A ``folder`` that is named like a file (``out.mp4``) names the file of that kind, and those beside it.
+    """
+    name = folder.name if folder.suffix.lower() in FILES and not folder.is_dir() else ""
+    folder = folder.parent if name else folder
     make_folder(folder)
     used, shown = machine or Machine(), progress or Progress()
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as scratch, _as_it_was(model):
@@ -187,9 +194,26 @@ def run_prediction(
                 model.to(ctx.device, ctx.float_type).eval()
             with torch.no_grad(), ctx.autocast():
                 made = list(system.predict(ctx, model, inputs))
+        if name:
+            made = _called(made, name, system.about.name)
         for path in sorted(Path(scratch).iterdir()):
             _move(path, folder / path.name)
     return [replace(artifact, path=folder / artifact.path.relative_to(scratch)) for artifact in made]
+
+
+def _called(made: list[Artifact], name: str, system: str) -> list[Artifact]:
+    """The file of a name's kind gets that name, and files that were called like it are called like it again."""
+    main = next((a.path for a in made if a.path.suffix == Path(name).suffix), None)
+    if main is None:
+        kinds = ", ".join(dict.fromkeys(a.path.suffix for a in made))
+        raise SaccadeError(f"{system} makes files of the kinds {kinds}, and {name} is none of them")
+    called = []
+    for artifact in made:
+        path = artifact.path
+        if path == main or path.stem == main.stem:
+            path = path.rename(path.with_name(Path(name).stem + path.suffix))
+        called.append(replace(artifact, path=path))
+    return called
 
 
 def export(model: nn.Module | str | Path, path: str | Path, *, to: Target | None = None) -> Exported:

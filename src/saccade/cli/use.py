@@ -34,7 +34,7 @@ class PredictOptions:
     weights: str = ""
     """A weights file; if none is given, those of the newest run."""
     output: str = "predictions"
-    """The folder to write into; -o for short."""
+    """The folder to write into, or the name of the main file, such as out.mp4; -o for short."""
 
 
 def eval(args: Sequence[str]) -> int:  # named as the command is

@@ -19,6 +19,14 @@ from saccade.nn.nonlocals import (
 )
 from saccade.nn.preresnet import PreResNet
 from saccade.nn.resnet import ResNet
+from saccade.nn.scale import (
+    LiftingConv2d,
+    ScaleBatchNorm2d,
+    ScaleConv2d,
+    ScaleMaxPool2d,
+    ScalePointwise2d,
+    ScalePool,
+)
 from saccade.nn.self_attention import (
     CompressedSelfAttention2d,
     CompressedSelfAttentionLowRank2d,
@@ -40,6 +48,7 @@ __all__ = [
     "DoubleAttention",
     "EfficientNetLite",
     "GeM",
+    "LiftingConv2d",
     "NearestLandmark2d",
     "Nonlocal",
     "NonlocalBlock",
@@ -48,6 +57,11 @@ __all__ = [
     "PreResNet",
     "PrintedCayleyNonlocal",
     "ResNet",
+    "ScaleBatchNorm2d",
+    "ScaleConv2d",
+    "ScaleMaxPool2d",
+    "ScalePointwise2d",
+    "ScalePool",
     "SelfAttention2d",
     "SetConv",
     "SharedAffinity",

@@ -10,11 +10,13 @@ from saccade.ops.affinity import (
     SortedAffinity,
     TiledAffinity,
 )
+from saccade.ops.connect import cross_correlation, nonparametric_scale_convolution, rescale
 from saccade.ops.graph import Graph, compact, connect
 from saccade.ops.graphfilter import cayley, chebyshev, laplacian_squared
 from saccade.ops.knn import gathered, nearest
 from saccade.ops.lowrank import LowRank, sampled
 from saccade.ops.patches import Patches
+from saccade.ops.scale import hermite_basis, lift, pointwise_scale_convolution, scale_convolution, scale_pool
 from saccade.ops.setconv import set_convolution
 from saccade.ops.smooth import gaussian_smooth, surroundings
 from saccade.ops.support import Blocks
@@ -38,13 +40,21 @@ __all__ = [
     "chebyshev",
     "compact",
     "connect",
+    "cross_correlation",
     "gathered",
     "gaussian_smooth",
+    "hermite_basis",
     "laplacian_squared",
+    "lift",
     "log_sinkhorn",
     "nearest",
+    "nonparametric_scale_convolution",
     "optimal_plan",
+    "pointwise_scale_convolution",
+    "rescale",
     "sampled",
+    "scale_convolution",
+    "scale_pool",
     "set_convolution",
     "sinkhorn",
     "surroundings",

@@ -1,0 +1,111 @@
+"""How a template is found in a search region: cross-correlation, and its equivariant form, which rescales as well
+(`Scale Equivariance Improves Siamese Tracking`, WACV 2021, Eq. 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+CUBIC = -0.75
+"""The cubic of PyTorch's and OpenCV's bicubic resampling."""
+
+
+def cross_correlation(template: Tensor, search: Tensor) -> Tensor:
+    """Each ``template`` (B, C, h, w) at all places of its ``search`` (B, C, H, W), (B, H - h + 1, W - w + 1). A single
+    template serves all searches. Differentiable."""
+    if len(template) == 1:
+        return F.conv2d(search, template)[:, 0]
+    if len(template) != len(search):
+        raise ValueError(f"{len(template)} templates for {len(search)} searches: give one, or one each")
+    stacked = search.reshape(1, -1, *search.shape[-2:])
+    return F.conv2d(stacked, template, groups=len(template))[0]
+
+
+def rescale(x: Tensor, factor: float, size: Sequence[int] | None = None) -> Tensor:
+    """Maps (..., H, W) enlarged by ``factor`` about their centre, ``L_s[f](t) = f(t / s)``, on a grid of ``size`` (as
+    large as they become, when not given). Bicubic, the border repeated, zero beyond it. Differentiable.
+
+    A linear map a side, so it is two small products. It equals PyTorch's ``align_corners=True`` where that keeps the
+    factor; a size of that function's own rounds the factor.
+    """
+    sizes = size or [_covering(side, factor) for side in x.shape[-2:]]
+    rows, columns = (_resampling(side, new, factor).to(x) for side, new in zip(x.shape[-2:], sizes, strict=True))
+    return rows @ x @ columns.mT
+
+
+def _covering(side: int, factor: float) -> int:
+    """Of the same parity as ``side``, so that the centre stays a place."""
+    return side + 2 * math.ceil((side - 1) * (factor - 1) / 2 - 1e-9)
+
+
+def _resampling(side: int, new: int, factor: float) -> Tensor:
+    """The matrix (new, side), in float64."""
+    return torch.tensor(_weights(side, new, factor), dtype=torch.float64, device="cpu")
+
+
+@lru_cache(256)
+def _weights(side: int, new: int, factor: float) -> list[list[float]]:
+    """By NumPy, so that exported programs hold the numbers: they would compute in float32, where a place that falls on
+    the border may come to lie outside."""
+    place = (np.arange(new) - (new - 1) / 2) / factor + (side - 1) / 2
+    inside = (place > -1e-9) & (place < side - 1 + 1e-9)
+    first = np.floor(place).clip(0, side - 1)
+    t = (place - first).clip(0, 1)
+    matrix = np.zeros((new, side))
+    for offset in range(-1, 3):
+        column = (first.astype(int) + offset).clip(0, side - 1)
+        np.add.at(matrix, (np.arange(new), column), _cubic(np.abs(t - offset)) * inside)
+    rows: list[list[float]] = matrix.tolist()
+    return rows
+
+
+def _cubic(distance: NDArray[np.float64]) -> NDArray[np.float64]:
+    near = ((CUBIC + 2) * distance - (CUBIC + 3)) * distance**2 + 1
+    far = CUBIC * (((distance - 5) * distance + 8) * distance - 4)
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
+
+
+def nonparametric_scale_convolution(
+    template: Tensor, search: Tensor, factors: Sequence[float], step: float | None = None
+) -> Tensor:
+    """``[f1 ⋆ f2](s, t) = L_{1/s}[L_s[f1] ⋆ f2](t)`` (Eq. 2) with f1 the ``search`` and f2 the ``template``, at the
+    ``factors`` s: (B, factors, H - h + 1, W - w + 1). Differentiable.
+
+    Both are functions of place (B, C, h, w), or of scale and place (B, C, S, h, w) with scales that grow by ``step``.
+    Then ``L_s`` moves scales too, by a whole number of steps; scales that leave the grid are lost, and the rest is
+    weighed up for them.
+    """
+    size = [big - small + 1 for big, small in zip(search.shape[-2:], template.shape[-2:], strict=True)]
+    if min(size) < 1:
+        raise ValueError(f"a template of {tuple(template.shape[-2:])} does not fit in {tuple(search.shape[-2:])}")
+    return torch.stack([_at_factor(template, search, s, step, size) for s in factors], 1)
+
+
+def _at_factor(template: Tensor, search: Tensor, factor: float, step: float | None, size: Sequence[int]) -> Tensor:
+    if search.dim() == 5:
+        template, search = _moved(template, search, factor, step)
+    if factor == 1:
+        return cross_correlation(template, search)
+    # As many places as the response needs to be read at `factor` times its own.
+    wide = [_covering(out, factor) + kernel - 1 for out, kernel in zip(size, template.shape[-2:], strict=True)]
+    return rescale(cross_correlation(template, rescale(search, factor, wide)), 1 / factor, size)
+
+
+def _moved(template: Tensor, search: Tensor, factor: float, step: float | None) -> tuple[Tensor, Tensor]:
+    """The scales at which the rescaled search meets the template, as channels."""
+    scales = search.shape[2]
+    steps = math.log(factor) / math.log(step) if step else 0.0
+    if not step or abs(steps - round(steps)) > 1e-6 or abs(round(steps)) >= scales:
+        raise ValueError(f"a factor of {factor:g} moves {scales} scales by no whole number of steps of {step}")
+    up = round(steps)  # what was at scale i is at scale i + up, once enlarged
+    old, new = search[:, :, max(-up, 0) : scales - max(up, 0)], template[:, :, max(up, 0) : scales + min(up, 0)]
+    weight = scales / (scales - abs(up))
+    return new.flatten(1, 2) * weight, old.flatten(1, 2)

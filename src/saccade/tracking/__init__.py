@@ -1,0 +1,1 @@
+"""Tracking: where a thing that was shown once is in every later frame."""
