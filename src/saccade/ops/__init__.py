@@ -10,7 +10,7 @@ from saccade.ops.affinity import (
     SortedAffinity,
     TiledAffinity,
 )
-from saccade.ops.connect import cross_correlation, nonparametric_scale_convolution, rescale
+from saccade.ops.correlation import cross_correlation, nonparametric_scale_convolution, rescale
 from saccade.ops.graph import Graph, compact, connect
 from saccade.ops.graphfilter import cayley, chebyshev, laplacian_squared
 from saccade.ops.knn import gathered, nearest

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from saccade.benchmark import Contest
-from saccade.ops.connect import cross_correlation
+from saccade.ops.correlation import cross_correlation
 from saccade.reference import scale as plain
 from saccade.seeding import generator
 from saccade.tracking.sesiam.networks import SiameseNetwork, build

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from saccade.claims import Claim, Evidence
 from saccade.nn.folded import PlainConv2d
 from saccade.nn.scale import LiftingConv2d, ScaleConv2d
-from saccade.ops.connect import nonparametric_scale_convolution, rescale
+from saccade.ops.correlation import nonparametric_scale_convolution, rescale
 from saccade.ops.scale import Border, hermite_basis, kernel_weights
 from saccade.ops.smooth import gaussian_smooth
 from saccade.reference import scale as plain

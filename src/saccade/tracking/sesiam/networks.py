@@ -19,7 +19,7 @@ from saccade.errors import SaccadeError, did_you_mean
 from saccade.nn.folded import Convolution, Folded, PlainConv2d
 from saccade.nn.scale import BORDERS, LiftingConv2d, ScaleBatchNorm2d, ScaleConv2d, ScaleMaxPool2d, ScalePointwise2d
 from saccade.nn.setconv import full_precision
-from saccade.ops.connect import cross_correlation, nonparametric_scale_convolution
+from saccade.ops.correlation import cross_correlation, nonparametric_scale_convolution
 from saccade.ops.scale import (
     Border,
     Pooling,

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from saccade.ops.connect import cross_correlation, nonparametric_scale_convolution, rescale
+from saccade.ops.correlation import cross_correlation, nonparametric_scale_convolution, rescale
 from saccade.reference import scale as plain
 
 
