@@ -1,0 +1,124 @@
+"""Embedded clips whose class is a motion: coloured, shaded objects drift over cluttered ground and turn as they go, all
+by the same angle from frame to frame.
+
+An object starts anywhere, goes its own way at its own speed, has a colour and grain of its own, and is shaded from a
+dark to a light side that first looks in any of four directions. So each frame by itself, and whatever is added up over
+places or over time, looks alike in all classes: the angle shows only to who compares an object with itself. At a fixed
+place of the picture that is possible while the object is still there, and it moves on by up to a patch a frame.
+
+The picture is a torus (what leaves on one side comes in on the other), and a clip played backwards is a clip of the
+opposite turn.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from saccade.data.video import Video
+from saccade.errors import SaccadeError
+from saccade.seeding import generator
+from saccade.video.data import Kept
+
+TURNS = ("keeps its way", "turns clockwise", "turns about", "turns anticlockwise")
+"""By 0, 1, 2 and 3 quarters from frame to frame."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the clips are like."""
+
+    frames: int = 4
+    """Frames of a clip."""
+    size: int = 48
+    """Side of a frame, in pixels."""
+    objects: int = 4
+    """Objects in a clip."""
+    side: int = 16
+    """Side of an object, in pixels."""
+    speed: tuple[float, float] = (2.0, 10.0)
+    """Least and greatest, in pixels a frame; each object has its own."""
+    clutter: float = 0.5
+    """How strong the ground's texture is (the objects' colours: 1)."""
+    shade: float = 0.7
+    """How strong the shading is."""
+    noise: float = 0.05
+    """Grain, new in every frame."""
+
+
+@dataclass(frozen=True)
+class Turning:
+    """Clips (N, T, 3, S, S) as bytes, labels (N,), and what decided them: corners (N, T, K, 2) of the objects as y, x,
+    and the quarter (N, T, K) that each one's light side looks to."""
+
+    clips: Tensor
+    labels: Tensor
+    corners: Tensor
+    quarters: Tensor
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return TURNS
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.clips[index], int(self.labels[index])
+
+    def video(self, index: int) -> tuple[Video, int]:
+        return Kept(f"clip {index}", self.clips[index]), int(self.labels[index])
+
+
+def turning(count: int, scene: Scene, *seed: int | str) -> Turning:
+    """``count`` clips, every class equally often when ``count`` divides by 4."""
+    if not 0 < scene.side <= scene.size or scene.objects < 1 or scene.frames < 1:
+        raise SaccadeError(f"objects of {scene.side} pixels do not fit frames of {scene.size}")
+    source = generator("turning", count, *map(str, vars(scene).values()), *seed)
+    shape = (count, scene.objects)
+    labels = torch.randperm(count, generator=source) % len(TURNS)
+    start = torch.randint(0, 4, shape, generator=source)
+    low, high = scene.speed
+    speed = low + (high - low) * torch.rand(shape, generator=source)
+    heading = 2 * math.pi * torch.rand(shape, generator=source)
+    moves = speed[..., None] * torch.stack([heading.sin(), heading.cos()], -1)
+    times = torch.arange(scene.frames)
+    first = scene.size * torch.rand(*shape, 2, generator=source)
+    corners = (first[:, None] + times[:, None, None] * moves[:, None]).round().long() % scene.size
+    quarters = (start[:, None] + times[:, None] * labels[:, None, None]) % 4
+    ground = scene.clutter * _cells((count,), scene.size, scene.size // 4, source)
+    colours = torch.randn(*shape, 3, 1, 1, generator=source)
+    colours = colours / colours.square().mean(2, keepdim=True).sqrt() + 0.5 * _cells(shape, scene.side, 4, source)
+    clips = ground[:, None].repeat(1, scene.frames, 1, 1, 1)
+    _paint(clips, corners, quarters, colours, scene.shade)
+    clips += scene.noise * torch.randn(clips.shape, generator=source)
+    return Turning(clips.mul_(50).add_(128).clamp_(0, 255).round_().to(torch.uint8), labels, corners, quarters)
+
+
+def _paint(clips: Tensor, corners: Tensor, quarters: Tensor, colours: Tensor, shade: float) -> None:
+    """Objects into clips (N, T, 3, S, S), later ones over earlier ones."""
+    count, frames, _, size, _ = clips.shape
+    side = colours.shape[-1]
+    span = torch.arange(side)
+    ramp = torch.linspace(-1, 1, side)
+    # Light to the right, below, to the left, above: each a quarter turn clockwise from the one before.
+    shades = shade * torch.stack([ramp.expand(side, side), ramp[:, None].expand(side, side)] * 2)
+    shades[2:] *= -1
+    clip = torch.arange(count)[:, None, None, None]
+    frame = torch.arange(frames)[None, :, None, None]
+    canvas = clips.permute(0, 1, 3, 4, 2)  # a view: writing to it paints the clips
+    for number in range(corners.shape[2]):
+        y = (corners[:, :, number, 0, None, None] + span[:, None]) % size
+        x = (corners[:, :, number, 1, None, None] + span) % size
+        shaded = colours[:, None, number] + shades[quarters[:, :, number], None]
+        canvas[clip, frame, y, x] = shaded.permute(0, 1, 3, 4, 2)
+
+
+def _cells(shape: tuple[int, ...], side: int, cells: int, source: torch.Generator) -> Tensor:
+    """Random colours (..., 3, side, side) in a coarse grid."""
+    flat = torch.randn(math.prod(shape), 3, cells, cells, generator=source)
+    return F.interpolate(flat, (side, side), mode="nearest").unflatten(0, shape)
