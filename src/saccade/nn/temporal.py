@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
 from saccade.nn.vit import EPS, Attention, DropPath
-from saccade.ops.align import Reference, align, composed, dealign, order
+from saccade.ops.align import Reference, align, composed, dealign, from_tracks, order, tracks
 from saccade.ops.assign import Method
 
 
@@ -28,10 +28,12 @@ class TemporalAttention(nn.Module):
         self.fc = nn.Linear(width, width)
         self.drop_path = DropPath(drop_path)
 
-    def forward(self, x: Tensor) -> Tensor:
-        batch, frames, patches, width = x.shape
-        tokens = self.norm(x).transpose(1, 2).reshape(batch * patches, frames, width)
-        found = self.attn(tokens).view(batch, patches, frames, width).transpose(1, 2)
+    def forward(self, x: Tensor, order: Tensor | None = None) -> Tensor:
+        """Along positions, or along an order (B, T, N): one copy brings time inside, either way."""
+        tokens = self.norm(x)
+        tokens = tokens.transpose(1, 2) if order is None else tracks(tokens, order)
+        found = self.attn(tokens.flatten(0, 1)).view(tokens.shape)
+        found = found.transpose(1, 2) if order is None else from_tracks(found, order)
         return x + self.drop_path(self.fc(found))
 
 
@@ -99,6 +101,8 @@ class Alignment:
 
     def along(self, order: Tensor, op: nn.Module, x: Tensor) -> Tensor:
         """An operator applied to features (B, T, N, C) in an order (B, T, N)."""
+        if isinstance(op, TemporalAttention) and self.after == "restore":
+            return op(x, order)  # the same for less
         x = op(align(x, order))
         return dealign(x, order) if self.after == "restore" else x
 

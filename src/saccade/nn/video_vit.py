@@ -130,6 +130,11 @@ class VideoViT(nn.Module):
             cls = cls.mean(1)
         return self.head(self.dropout(self.norm(cls)))
 
+    @property
+    def attends_over_time(self) -> bool:
+        """Whether blocks have attention of their own over time."""
+        return any(isinstance(module, TemporalAttention) for module in self.modules())
+
     def embedded(self, clip: Tensor) -> tuple[Tensor, Tensor]:
         """The class token, (B, C) or one a frame (B, T, C), and tokens (B, T, N, C), with where and when they are."""
         if clip.dim() != 5 or tuple(clip.shape[1:]) != self.clip:

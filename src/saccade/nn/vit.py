@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -117,3 +121,39 @@ def resampled(positions: Tensor, grid: tuple[int, int]) -> Tensor:
     patches = positions[:, 1:].mT.unflatten(2, (side, side))
     patches = F.interpolate(patches.float(), grid, mode="bicubic", align_corners=False).to(positions.dtype)
     return torch.cat([positions[:, :1], patches.flatten(2).mT], 1)
+
+
+def usual_names(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Weights of an image or video ViT under timm's names, from timm's, torchvision's or TimeSformer's."""
+    for wrapper in ("model_state", "state_dict", "model"):  # what training scripts put weights in
+        if isinstance(state.get(wrapper), Mapping):
+            state = state[wrapper]
+    found = {}
+    for name, value in state.items():
+        if isinstance(value, Tensor):
+            for pattern, usual in _NAMES:
+                name = re.sub(pattern, usual, name)
+            found[name] = value
+    return found
+
+
+_NAMES = tuple(
+    (re.compile(pattern), usual)
+    for pattern, usual in (
+        (r"^(module\.)?(model\.)?", ""),
+        (r"^class_token$", "cls_token"),
+        (r"^conv_proj\.", "patch_embed.proj."),
+        (r"^encoder\.pos_embedding$", "pos_embed"),
+        (r"^encoder\.ln\.", "norm."),
+        (r"^heads\.head\.", "head."),
+        (r"^encoder\.layers\.encoder_layer_(\d+)\.", r"blocks.\1."),
+        (r"\.ln_([12])\.", r".norm\1."),
+        (r"\.self_attention\.in_proj_", ".attn.qkv."),
+        (r"\.self_attention\.out_proj\.", ".attn.proj."),
+        (r"\.mlp\.(0|linear_1)\.", ".mlp.fc1."),
+        (r"\.mlp\.(3|linear_2)\.", ".mlp.fc2."),
+        (r"\.temporal_norm1\.", ".temporal.norm."),
+        (r"\.temporal_attn\.", ".temporal.attn."),
+        (r"\.temporal_fc\.", ".temporal.fc."),
+    )
+)

@@ -14,12 +14,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from saccade.ops.assign import Method, assign
 
 Reference = Literal["previous", "first"]
+GUARD = 1e-12
+"""The least length of a feature, as in PyTorch's ``normalize``."""
 
 
 def similarities(x: Tensor, reference: Reference = "previous") -> Tensor:
@@ -28,9 +29,12 @@ def similarities(x: Tensor, reference: Reference = "previous") -> Tensor:
     _check(x)
     with torch.autocast("cpu" if x.is_meta else x.device.type, enabled=False):
         x = x.detach()
-        x = F.normalize(x.to(torch.promote_types(x.dtype, torch.float32)), dim=-1)
-        before = x[:, :-1] if reference == "previous" else x[:, :1]
-        return before @ x[:, 1:].mT
+        x = x.to(torch.promote_types(x.dtype, torch.float32))
+        scale = torch.linalg.vector_norm(x, dim=-1).clamp_min(GUARD).reciprocal()
+        # Scaling N x N products moves less than scaling features, and clip by clip nothing is copied to be multiplied.
+        before = slice(None, -1) if reference == "previous" else slice(0, 1)
+        products = torch.stack([clip[before] @ clip[1:].mT for clip in x])
+        return products.mul_(scale[:, before].unsqueeze(-1)).mul_(scale[:, 1:].unsqueeze(-2))
 
 
 def matches(x: Tensor, method: Method = "exact", reference: Reference = "previous") -> Tensor:
@@ -56,12 +60,27 @@ def order(x: Tensor, method: Method = "exact", reference: Reference = "previous"
 
 def align(x: Tensor, order: Tensor) -> Tensor:
     """Features (B, T, N, C) with slot i of each frame taking patch ``order[i]`` (Algorithm 1). Differentiable in x."""
-    return _Reordered.apply(x, order, inverse(order))  # type: ignore[no-untyped-call]
+    return _Reordered.apply(x, _rows(order), x.shape)  # type: ignore[no-untyped-call]
 
 
 def dealign(x: Tensor, order: Tensor) -> Tensor:
     """Aligned features (B, T, N, C) put back where they came from (Algorithm 2). Differentiable in x."""
-    return _Reordered.apply(x, inverse(order), order)  # type: ignore[no-untyped-call]
+    return _Reordered.apply(x, _rows(inverse(order)), x.shape)  # type: ignore[no-untyped-call]
+
+
+def tracks(x: Tensor, order: Tensor) -> Tensor:
+    """:func:`align` with time inside, (B, N, T, C): what operators over time want, in the one copy that they make of
+    unaligned features too. Differentiable in x."""
+    batch, frames, patches, width = x.shape
+    rows = _rows(order).view(batch, frames, patches).mT.flatten()
+    return _Reordered.apply(x, rows, (batch, patches, frames, width))  # type: ignore[no-untyped-call]
+
+
+def from_tracks(x: Tensor, order: Tensor) -> Tensor:
+    """Tracks (B, N, T, C) as the frames (B, T, N, C) that they came from. Differentiable in x."""
+    batch, patches, frames, width = x.shape
+    rows = _rows(order).view(batch, frames, patches).mT.flatten()
+    return _Reordered.apply(x, inverse(rows), (batch, frames, patches, width))  # type: ignore[no-untyped-call]
 
 
 def inverse(order: Tensor) -> Tensor:
@@ -70,26 +89,26 @@ def inverse(order: Tensor) -> Tensor:
     return torch.empty_like(order).scatter_(-1, order, slots)
 
 
+def _rows(order: Tensor) -> Tensor:
+    """An order (B, T, N) within frames as one of all B T N rows."""
+    frames, patches = order.shape[0] * order.shape[1], order.shape[2]
+    offset = torch.arange(frames, device=order.device).unsqueeze(1) * patches
+    return (order.reshape(frames, patches) + offset).flatten()
+
+
 class _Reordered(torch.autograd.Function):
-    """A gather of rows. A permutation's gradient is the gather by its inverse: nothing needs to be added up."""
+    """A gather of all rows. A permutation's gradient is the gather by its inverse: nothing needs to be added up."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, index: Tensor, back: Tensor) -> Tensor:
-        ctx.save_for_backward(index, back)
-        return _rows(x, index)
+    def forward(ctx: Any, x: Tensor, rows: Tensor, shape: tuple[int, ...]) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.shape = x.shape
+        return x.reshape(-1, x.shape[-1]).index_select(0, rows).view(shape)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        index, back = ctx.saved_tensors
-        return _Reordered.apply(grad, back, index), None, None  # type: ignore[no-untyped-call]
-
-
-def _rows(x: Tensor, index: Tensor) -> Tensor:
-    frames, patches = index.shape[0] * index.shape[1], index.shape[2]
-    offset = torch.arange(0, frames * patches, patches, device=index.device).unsqueeze(1)
-    return (
-        x.reshape(frames * patches, -1).index_select(0, (index.reshape(frames, patches) + offset).flatten()).view_as(x)
-    )
+        (rows,) = ctx.saved_tensors
+        return _Reordered.apply(grad, inverse(rows), ctx.shape), None, None  # type: ignore[no-untyped-call]
 
 
 def _check(x: Tensor) -> None:

@@ -3,19 +3,20 @@
 All functions take similarities (..., N, M), solve every problem of the batch at once and give integers (..., N), never
 one-hot matrices. A row that goes without (N > M) has -1. Integers carry no gradient; :func:`soft_assign` does.
 
-=============  ======================================================================================
-``exact``      the optimum, by shortest augmenting paths; problems are solved in parallel on the CPU
+=============  ======================================================================================================
+``exact``      the optimum, by shortest augmenting paths: problems are solved in parallel on the CPU, by a compiled
+               kernel if the extra ``fast`` (numba) is there and by SciPy if not; only ties may come out otherwise
 ``greedy``     the most similar pair first, then the most similar of what is left; on any device
 ``sinkhorn``   greedy on the entropic plan of :func:`soft_assign`, which has seen all rows and columns
-=============  ======================================================================================
+=============  ======================================================================================================
 """
 
 from __future__ import annotations
 
 import math
-import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -23,6 +24,13 @@ from torch import Tensor
 from saccade.ops.transport import log_sinkhorn
 
 Method = Literal["exact", "greedy", "sinkhorn"]
+LIMIT = 1e30
+"""Similarities beyond this could not be told apart once they are added up."""
+compiled: Callable[[Any, Any], None] | None
+try:
+    from saccade.ops.augmenting import solve as compiled
+except ImportError:  # without numba
+    compiled = None
 
 
 def assign(similarity: Tensor, method: Method = "exact", eps: float = 0.05, iterations: int = 50) -> Tensor:
@@ -58,19 +66,42 @@ def soft_assign(similarity: Tensor, eps: float = 0.05, iterations: int = 50) -> 
 @torch.library.custom_op("saccade::assign", mutates_args=())
 def _exact(similarity: Tensor) -> Tensor:
     """Problems (P, N, M) to columns (P, N)."""
-    _refuse_unless_finite(similarity)
+    _refuse_unless_moderate(similarity)
+    problems, rows, columns = similarity.shape
+    found = torch.full((problems, rows), -1, dtype=torch.int64)
+    if found.numel() and columns:
+        values = similarity.cpu().contiguous()
+        # As many threads as PyTorch computes with; several parcels each, for problems are not equally hard.
+        threads = min(torch.get_num_threads(), problems)
+        parcel = math.ceil(problems / (4 * threads)) if threads > 1 else problems
+        parcels = list(zip(values.split(parcel), found.split(parcel), strict=True))
+        if threads > 1:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(_solve, *zip(*parcels, strict=True)))
+        else:
+            _solve(*parcels[0])
+    return found.to(similarity.device)
+
+
+def _solve(similarity: Tensor, found: Tensor) -> None:
+    """Fills ``found`` (P, N), which is -1, with the best columns for similarities (P, N, M) on the CPU."""
+    if compiled is None:
+        solve_with_scipy(similarity, found)
+    elif similarity.shape[1] <= similarity.shape[2]:
+        compiled(similarity.numpy(), found.numpy())
+    else:  # every column takes a row
+        taken = torch.empty(similarity.shape[0], similarity.shape[2], dtype=torch.int64)
+        compiled(similarity.mT.contiguous().numpy(), taken.numpy())
+        found.scatter_(1, taken, torch.arange(similarity.shape[2]).expand_as(taken))
+
+
+def solve_with_scipy(similarity: Tensor, found: Tensor) -> None:
+    """The same without the extra ``fast``: one problem after another."""
     from scipy.optimize import linear_sum_assignment
 
-    found = torch.full(similarity.shape[:2], -1, dtype=torch.int64)
-    out, problems = found.numpy(), similarity.cpu().numpy()
-
-    def solve(index: int) -> None:
-        rows, columns = linear_sum_assignment(problems[index], maximize=True)
-        out[index, rows] = columns
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(solve, range(len(problems))))
-    return found.to(similarity.device)
+    for values, columns in zip(similarity.numpy(), found.numpy(), strict=True):
+        rows, best = linear_sum_assignment(values, maximize=True)
+        columns[rows] = best
 
 
 @_exact.register_fake
@@ -82,7 +113,7 @@ def _(similarity: Tensor) -> Tensor:
 def _greedy(similarity: Tensor) -> Tensor:
     """Rows and columns that are each other's most similar are matched and leave, until none is left: with the first of
     equals, that is taking the most similar pair of all, again and again."""
-    _refuse_unless_finite(similarity)
+    _refuse_unless_moderate(similarity)
     problems, rows, columns = similarity.shape
     left = similarity.clone()
     found = torch.full((problems, rows), -1, dtype=torch.int64, device=similarity.device)
@@ -105,7 +136,9 @@ def _(similarity: Tensor) -> Tensor:
     return similarity.new_empty(similarity.shape[:2], dtype=torch.int64)
 
 
-def _refuse_unless_finite(similarity: Tensor) -> None:
+def _refuse_unless_moderate(similarity: Tensor) -> None:
     # Here, where values are at hand: outside an operator the question would break a traced graph.
-    if not bool(similarity.isfinite().all()):
-        raise ValueError("similarities to assign by must be finite numbers, got NaN or infinity")
+    if similarity.numel():
+        low, high = similarity.aminmax()
+        if not (float(low) > -LIMIT and float(high) < LIMIT):  # NaN is not below anything
+            raise ValueError(f"similarities to assign by are numbers within ±{LIMIT:g}, got NaN, infinity or beyond")
