@@ -28,6 +28,9 @@ TURNS = ("keeps its way", "turns clockwise", "turns about", "turns anticlockwise
 """By 0, 1, 2 and 3 quarters from frame to frame."""
 
 
+_STEPS = torch.tensor([[y, x] for y in (-1, 0, 1) for x in (-1, 0, 1) if y or x])
+
+
 @dataclass(frozen=True)
 class Scene:
     """What the clips are like."""
@@ -36,12 +39,14 @@ class Scene:
     """Frames of a clip."""
     size: int = 48
     """Side of a frame, in pixels."""
-    objects: int = 4
+    objects: int = 16
     """Objects in a clip."""
-    side: int = 16
+    side: int = 8
     """Side of an object, in pixels."""
-    speed: tuple[float, float] = (2.0, 10.0)
-    """Least and greatest, in pixels a frame; each object has its own."""
+    moving: float = 0.8
+    """Chance that an object moves on from one frame to the next, by its own side, in one of eight directions."""
+    jitter: int = 1
+    """Pixels by which an object may be off, in every frame anew."""
     clutter: float = 0.5
     """How strong the ground's texture is (the objects' colours: 1)."""
     shade: float = 0.7
@@ -82,13 +87,15 @@ def turning(count: int, scene: Scene, *seed: int | str) -> Turning:
     shape = (count, scene.objects)
     labels = torch.randperm(count, generator=source) % len(TURNS)
     start = torch.randint(0, 4, shape, generator=source)
-    low, high = scene.speed
-    speed = low + (high - low) * torch.rand(shape, generator=source)
-    heading = 2 * math.pi * torch.rand(shape, generator=source)
-    moves = speed[..., None] * torch.stack([heading.sin(), heading.cos()], -1)
     times = torch.arange(scene.frames)
-    first = scene.size * torch.rand(*shape, 2, generator=source)
-    corners = (first[:, None] + times[:, None, None] * moves[:, None]).round().long() % scene.size
+    cells = scene.size // scene.side
+    first = torch.rand(count, cells * cells, generator=source).argsort(1)[:, : scene.objects]
+    first = torch.stack([first // cells, first % cells], -1)[:, None]
+    steps = _STEPS[torch.randint(0, 8, (count, scene.frames - 1, scene.objects), generator=source)]
+    steps = steps * (torch.rand(steps.shape[:-1], generator=source) < scene.moving)[..., None]
+    walked = torch.cat([first, first + steps.cumsum(1)], 1)
+    off = torch.randint(-scene.jitter, scene.jitter + 1, walked.shape, generator=source)
+    corners = (walked * scene.side + off) % scene.size
     quarters = (start[:, None] + times[:, None] * labels[:, None, None]) % 4
     ground = scene.clutter * _cells((count,), scene.size, scene.size // 4, source)
     colours = torch.randn(*shape, 3, 1, 1, generator=source)
