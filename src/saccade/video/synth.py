@@ -45,11 +45,13 @@ class Scene:
     """Side of an object, in pixels."""
     moving: float = 0.8
     """Chance that an object moves on from one frame to the next, by its own side, in one of eight directions."""
-    jitter: int = 1
+    cells: int = 4
+    """Patches of colour along the side of an object."""
+    jitter: int = 0
     """Pixels by which an object may be off, in every frame anew."""
     clutter: float = 0.5
     """How strong the ground's texture is (the objects' colours: 1)."""
-    shade: float = 0.7
+    shade: float = 1.2
     """How strong the shading is."""
     noise: float = 0.05
     """Grain, new in every frame."""
@@ -91,25 +93,25 @@ def turning(count: int, scene: Scene, *seed: int | str) -> Turning:
     cells = scene.size // scene.side
     first = torch.rand(count, cells * cells, generator=source).argsort(1)[:, : scene.objects]
     first = torch.stack([first // cells, first % cells], -1)[:, None]
-    steps = _STEPS[torch.randint(0, 8, (count, scene.frames - 1, scene.objects), generator=source)]
+    steps = _STEPS[torch.randint(0, 8, (count, scene.frames - 1, 1), generator=source)]
     steps = steps * (torch.rand(steps.shape[:-1], generator=source) < scene.moving)[..., None]
     walked = torch.cat([first, first + steps.cumsum(1)], 1)
     off = torch.randint(-scene.jitter, scene.jitter + 1, walked.shape, generator=source)
     corners = (walked * scene.side + off) % scene.size
-    quarters = (start[:, None] + times[:, None] * labels[:, None, None]) % 4
+    turned = (times >= scene.frames // 2)[:, None]
+    quarters = (start[:, None] + turned * labels[:, None, None]) % 4
     ground = scene.clutter * _cells((count,), scene.size, scene.size // 4, source)
-    colours = torch.randn(*shape, 3, 1, 1, generator=source)
-    colours = colours / colours.square().mean(2, keepdim=True).sqrt() + 0.5 * _cells(shape, scene.side, 4, source)
+    textures = 1.4 * _unshaded(_cells(shape, scene.side, scene.cells, source))
     clips = ground[:, None].repeat(1, scene.frames, 1, 1, 1)
-    _paint(clips, corners, quarters, colours, scene.shade)
+    _paint(clips, corners, quarters, textures, scene.shade)
     clips += scene.noise * torch.randn(clips.shape, generator=source)
-    return Turning(clips.mul_(50).add_(128).clamp_(0, 255).round_().to(torch.uint8), labels, corners, quarters)
+    return Turning(clips.mul_(32).add_(128).clamp_(0, 255).round_().to(torch.uint8), labels, corners, quarters)
 
 
-def _paint(clips: Tensor, corners: Tensor, quarters: Tensor, colours: Tensor, shade: float) -> None:
+def _paint(clips: Tensor, corners: Tensor, quarters: Tensor, textures: Tensor, shade: float) -> None:
     """Objects into clips (N, T, 3, S, S), later ones over earlier ones."""
     count, frames, _, size, _ = clips.shape
-    side = colours.shape[-1]
+    side = textures.shape[-1]
     span = torch.arange(side)
     ramp = torch.linspace(-1, 1, side)
     # Light to the right, below, to the left, above: each a quarter turn clockwise from the one before.
@@ -121,8 +123,18 @@ def _paint(clips: Tensor, corners: Tensor, quarters: Tensor, colours: Tensor, sh
     for number in range(corners.shape[2]):
         y = (corners[:, :, number, 0, None, None] + span[:, None]) % size
         x = (corners[:, :, number, 1, None, None] + span) % size
-        shaded = colours[:, None, number] + shades[quarters[:, :, number], None]
+        shaded = textures[:, None, number] + shades[quarters[:, :, number], None]
         canvas[clip, frame, y, x] = shaded.permute(0, 1, 3, 4, 2)
+
+
+def _unshaded(textures: Tensor) -> Tensor:
+    """Textures (..., 3, side, side) without any shading of their own from left to right or from top to bottom."""
+    side = textures.shape[-1]
+    ramp = torch.linspace(-1, 1, side)
+    ramp = ramp / ramp.norm() / (3 * side) ** 0.5
+    for shading in (ramp.expand(3, side, side), ramp[:, None].expand(3, side, side)):
+        textures = textures - (textures * shading).sum((-3, -2, -1), keepdim=True) * shading
+    return textures
 
 
 def _cells(shape: tuple[int, ...], side: int, cells: int, source: torch.Generator) -> Tensor:
