@@ -112,5 +112,7 @@ class _Reordered(torch.autograd.Function):
 
 
 def _check(x: Tensor) -> None:
-    if x.dim() != 4 or not x.is_floating_point() or not x.shape[1] or not x.shape[2]:
-        raise ValueError(f"features to align are floats (B, T, N, C), got {tuple(x.shape)} of {x.dtype}")
+    if x.dim() != 4 or not x.is_floating_point() or 0 in x.shape:
+        raise ValueError(
+            f"features to align are floats (B, T, N, C), none of them 0; got {tuple(x.shape)} of {x.dtype}"
+        )

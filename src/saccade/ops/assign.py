@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Literal, get_args
 
 import torch
@@ -48,10 +49,9 @@ def assign(similarity: Tensor, method: Method = "exact", eps: float = 0.05, iter
         similarity = similarity.float()
     *batch, rows, columns = similarity.shape
     problems = similarity.reshape(math.prod(batch), rows, columns)
-    if method == "sinkhorn":
-        problems = soft_assign(problems, eps, iterations)
-    found: Tensor = _exact(problems) if method == "exact" else _greedy(problems)
-    return found.reshape(*batch, rows)
+    relaxed = partial(_sinkhorn, eps=eps, iterations=iterations)
+    solvers: dict[str, Callable[[Tensor], Tensor]] = {"exact": _exact, "greedy": _greedy, "sinkhorn": relaxed}
+    return solvers[method](problems).reshape(*batch, rows)
 
 
 def soft_assign(similarity: Tensor, eps: float = 0.05, iterations: int = 50) -> Tensor:
@@ -104,24 +104,38 @@ def solve_with_scipy(similarity: Tensor, found: Tensor) -> None:
         columns[rows] = best
 
 
-@_exact.register_fake
-def _(similarity: Tensor) -> Tensor:
+@torch.library.custom_op("saccade::greedy_assign", mutates_args=())
+def _greedy(similarity: Tensor) -> Tensor:
+    """Problems (P, N, M) to columns (P, N)."""
+    _refuse_unless_moderate(similarity)
+    return _best_first(similarity)
+
+
+@torch.library.custom_op("saccade::sinkhorn_assign", mutates_args=())
+def _sinkhorn(similarity: Tensor, eps: float, iterations: int) -> Tensor:
+    """Problems (P, N, M) to columns (P, N)."""
+    _refuse_unless_moderate(similarity)
+    return _best_first(soft_assign(similarity, eps, iterations) if similarity.numel() else similarity)
+
+
+def _columns(similarity: Tensor, *_: Any, **__: Any) -> Tensor:
     return similarity.new_empty(similarity.shape[:2], dtype=torch.int64)
 
 
-@torch.library.custom_op("saccade::greedy_assign", mutates_args=())
-def _greedy(similarity: Tensor) -> Tensor:
-    """Rows and columns that are each other's most similar are matched and leave, until none is left: with the first of
-    equals, that is taking the most similar pair of all, again and again."""
-    _refuse_unless_moderate(similarity)
-    problems, rows, columns = similarity.shape
-    left = similarity.clone()
-    found = torch.full((problems, rows), -1, dtype=torch.int64, device=similarity.device)
+for operator in (_exact, _greedy, _sinkhorn):
+    operator.register_fake(_columns)
+
+
+def _best_first(values: Tensor) -> Tensor:
+    """Rows and columns that have their highest value in common are matched and leave, until none is left: with the
+    first of equals, that is taking the highest of all again and again, but in a few rounds."""
+    problems, rows, columns = values.shape
+    left = values.clone()
+    found = torch.full((problems, rows), -1, dtype=torch.int64, device=values.device)
     for _ in range(min(rows, columns)):
         value, column = left.max(2)
-        back = left.argmax(1)
-        mutual = back.gather(1, column) == torch.arange(rows, device=left.device)
-        problem, row = (mutual & value.isfinite()).nonzero(as_tuple=True)
+        mutual = left.argmax(1).gather(1, column) == torch.arange(rows, device=left.device)
+        problem, row = (mutual & (value > -torch.inf)).nonzero(as_tuple=True)
         if not len(problem):
             break
         taken = column[problem, row]
@@ -129,11 +143,6 @@ def _greedy(similarity: Tensor) -> Tensor:
         left[problem, row] = -torch.inf
         left[problem, :, taken] = -torch.inf
     return found
-
-
-@_greedy.register_fake
-def _(similarity: Tensor) -> Tensor:
-    return similarity.new_empty(similarity.shape[:2], dtype=torch.int64)
 
 
 def _refuse_unless_moderate(similarity: Tensor) -> None:
