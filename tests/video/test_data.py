@@ -20,7 +20,7 @@ from saccade.video.data import (
     read_kinetics,
     read_something,
     read_ucf101,
-    test_places,
+    even_places,
 )
 from video.ata import fixtures
 
@@ -136,7 +136,7 @@ def test_a_class_that_training_does_not_know_is_refused(tmp_path):
 def test_uniform_sampling_takes_the_middle_of_each_part_and_a_random_one_in_training():
     view = View(frames=8, sampling="uniform")
     video = numbered(81)
-    assert test_places(view, video) == [5, 15, 25, 35, 45, 55, 65, 75]  # parts of ten frames
+    assert even_places(view, video) == [5, 15, 25, 35, 45, 55, 65, 75]  # parts of ten frames
     drawn = np.array([random_places(view, video, source(seed)) for seed in range(200)])
     for part in range(8):
         assert drawn[:, part].min() >= 10 * part
@@ -147,29 +147,30 @@ def test_uniform_sampling_takes_the_middle_of_each_part_and_a_random_one_in_trai
 def test_dense_sampling_keeps_its_distance_in_seconds():
     view = View(frames=8, sampling="dense", stride=4, rate=15.0)
     video = numbered(200)  # 30 frames a second: a clip spans 8 * 4 * 2 = 64 of them
-    steps = np.diff(test_places(view, video))
+    steps = np.diff(even_places(view, video))
     assert set(steps) == {9}
-    assert test_places(view, video)[0] == (200 - 64) // 2  # the middle of the video
+    assert even_places(view, video)[0] == (200 - 64) // 2  # the middle of the video
     starts = [random_places(view, video, source(seed))[0] for seed in range(200)]
     assert min(starts) < 10
     assert max(starts) > 125
     several = View(frames=8, sampling="dense", stride=4, rate=15.0, clips=3)
-    assert [test_places(several, video, n)[0] for n in range(3)] == [22, 68, 113]
+    assert [even_places(several, video, n)[0] for n in range(3)] == [22, 68, 113]
 
 
 def test_a_video_shorter_than_a_clip_repeats_frames_and_one_frame_is_refused():
-    assert test_places(View(frames=8, sampling="dense"), numbered(3)) == [0, 2, 2, 2, 2, 2, 2, 2]
-    assert test_places(View(frames=4, sampling="uniform"), numbered(2)) == [0, 0, 0, 0]
+    assert even_places(View(frames=8, sampling="dense"), numbered(3)) == [0, 2, 2, 2, 2, 2, 2, 2]
+    assert even_places(View(frames=4, sampling="uniform"), numbered(2)) == [0, 0, 0, 0]
     with pytest.raises(SaccadeError, match="numbered has one frame only"):
-        test_places(View(frames=4), numbered(1))
+        even_places(View(frames=4), numbered(1))
 
 
 def test_test_views_are_clips_by_crops_from_left_to_right():
     view = View(frames=2, sampling="uniform", clips=2, crops=3, size=16, resize=16, jitter=(16, 16),
                 mean=(0, 0, 0), std=(1, 1, 1))  # fmt: skip
-    across = torch.arange(40, dtype=torch.uint8).expand(9, 3, 16, 40) + 40 * torch.arange(9, dtype=torch.uint8).view(
-        -1, 1, 1, 1
-    ) % 5
+    across = (
+        torch.arange(40, dtype=torch.uint8).expand(9, 3, 16, 40)
+        + 40 * torch.arange(9, dtype=torch.uint8).view(-1, 1, 1, 1) % 5
+    )
     views = view.tests(Kept("ramp", across))
     assert views.shape == (6, 2, 3, 16, 16)
     lefts = (views[:3, 0, 0, 0, 0] * 255).round() - (views[0, 0, 0, 0, 0] * 255).round()

@@ -150,7 +150,7 @@ class View:
 
     def tests(self, video: Video) -> Tensor:
         """For testing: every clip in every crop, normalised, (clips * crops, T, 3, size, size)."""
-        places = [test_places(self, video, number) for number in range(self.clips)]
+        places = [even_places(self, video, number) for number in range(self.clips)]
         flat = self._frames(video, [place for one in places for place in one], self.resize)
         height, width = flat.shape[-2:]
         shares = (0.0, 0.5, 1.0) if self.crops == 3 else (0.5,)
@@ -194,7 +194,7 @@ def random_places(view: View, video: Video, generator: torch.Generator) -> list[
     return [min(a + int(share * (b - a + 1)), b) for share, (a, b) in zip(shares, _parts(view, length), strict=True)]
 
 
-def test_places(view: View, video: Video, number: int = 0) -> list[int]:
+def even_places(view: View, video: Video, number: int = 0) -> list[int]:
     """Frames of test clip ``number``: the middles of the parts, or rows that are evenly spread over the video."""
     length = _length(video)
     share = (number + 0.5) / view.clips
@@ -202,9 +202,6 @@ def test_places(view: View, video: Video, number: int = 0) -> list[int]:
         spread = _spread(view, video)
         return _row(view, length, share * max(length - spread, 0), spread)
     return [a + int(share * (b - a)) for a, b in _parts(view, length)]
-
-
-test_places.__test__ = False  # type: ignore[attr-defined]  # no test, in spite of its name
 
 
 def _spread(view: View, video: Video) -> float:

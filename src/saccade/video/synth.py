@@ -1,10 +1,10 @@
-"""Embedded clips whose class is a motion: coloured, shaded objects drift over cluttered ground and turn as they go, all
-by the same angle from frame to frame.
+"""Embedded clips whose class is a motion: textured objects wander over cluttered ground, and half-way they turn.
 
-An object starts anywhere, goes its own way at its own speed, has a colour and grain of its own, and is shaded from a
-dark to a light side that first looks in any of four directions. So each frame by itself, and whatever is added up over
-places or over time, looks alike in all classes: the angle shows only to who compares an object with itself. At a fixed
-place of the picture that is possible while the object is still there, and it moves on by up to a patch a frame.
+Each object has a texture of its own and is shaded from a dark to a light side, which first looks in any of four
+directions; in the middle of the clip all of them turn by the same angle, or keep their way. So each frame by itself,
+and whatever is added up over places, looks alike in all classes: the turn shows only to who compares an object with
+itself. From one frame to the next the objects mostly move on together, by their own side: then a fixed place of the
+picture shows another object, or the ground.
 
 The picture is a torus (what leaves on one side comes in on the other), and a clip played backwards is a clip of the
 opposite turn.
@@ -25,9 +25,9 @@ from saccade.seeding import generator
 from saccade.video.data import Kept
 
 TURNS = ("keeps its way", "turns clockwise", "turns about", "turns anticlockwise")
-"""By 0, 1, 2 and 3 quarters from frame to frame."""
-
-
+"""By 0, 1, 2 and 3 quarters."""
+TEXTURE = 1.4
+"""How strong the objects' textures are: they outweigh the shading, so that an object still looks like itself turned."""
 _STEPS = torch.tensor([[y, x] for y in (-1, 0, 1) for x in (-1, 0, 1) if y or x])
 
 
@@ -35,26 +35,32 @@ _STEPS = torch.tensor([[y, x] for y in (-1, 0, 1) for x in (-1, 0, 1) if y or x]
 class Scene:
     """What the clips are like."""
 
-    frames: int = 4
-    """Frames of a clip."""
-    size: int = 48
-    """Side of a frame, in pixels."""
-    objects: int = 16
-    """Objects in a clip."""
     side: int = 8
     """Side of an object, in pixels."""
-    moving: float = 0.8
-    """Chance that an object moves on from one frame to the next, by its own side, in one of eight directions."""
-    cells: int = 4
-    """Patches of colour along the side of an object."""
-    jitter: int = 0
-    """Pixels by which an object may be off, in every frame anew."""
-    clutter: float = 0.5
-    """How strong the ground's texture is (the objects' colours: 1)."""
+    objects: int = 16
+    """Objects in a clip."""
+    moving: float = 0.6
+    """Chance that the objects move on between two frames."""
     shade: float = 1.2
     """How strong the shading is."""
+    clutter: float = 0.3
+    """How strong the ground's texture is."""
     noise: float = 0.05
     """Grain, new in every frame."""
+
+    def __post_init__(self) -> None:
+        if self.side < 4 or self.objects < 1:
+            raise SaccadeError(f"a scene has objects of at least 4 pixels, got {self.objects} of {self.side}")
+        if not 0 <= self.moving <= 1 or not min(self.shade, self.clutter, self.noise) >= 0:
+            raise SaccadeError("a scene's chance to move is from 0 to 1, and its shade, clutter and noise at least 0")
+
+    def check(self, frames: int, size: int) -> None:
+        """Refuse clips that it does not fit into."""
+        if frames < 2 or size % self.side or self.objects > (size // self.side) ** 2:
+            raise SaccadeError(
+                f"embedded clips have at least 2 frames, of a side that divides by the objects', and room for all; got "
+                f"{frames} frames of {size} pixels with {self.objects} objects of {self.side}"
+            )
 
 
 @dataclass(frozen=True)
@@ -81,36 +87,30 @@ class Turning:
         return Kept(f"clip {index}", self.clips[index]), int(self.labels[index])
 
 
-def turning(count: int, scene: Scene, *seed: int | str) -> Turning:
-    """``count`` clips, every class equally often when ``count`` divides by 4."""
-    if not 0 < scene.side <= scene.size or scene.objects < 1 or scene.frames < 1:
-        raise SaccadeError(f"objects of {scene.side} pixels do not fit frames of {scene.size}")
-    source = generator("turning", count, *map(str, vars(scene).values()), *seed)
-    shape = (count, scene.objects)
+def turning(count: int, frames: int, size: int, scene: Scene, *seed: int | str) -> Turning:
+    """``count`` clips of ``size`` pixels, every class equally often when ``count`` divides by 4."""
+    scene.check(frames, size)
+    source = generator("turning", count, frames, size, *map(str, vars(scene).values()), *seed)
+    shape, cells = (count, scene.objects), size // scene.side
     labels = torch.randperm(count, generator=source) % len(TURNS)
-    start = torch.randint(0, 4, shape, generator=source)
-    times = torch.arange(scene.frames)
-    cells = scene.size // scene.side
+    # No two objects share a cell, and all take the same steps: none ever hides another.
     first = torch.rand(count, cells * cells, generator=source).argsort(1)[:, : scene.objects]
-    first = torch.stack([first // cells, first % cells], -1)[:, None]
-    steps = _STEPS[torch.randint(0, 8, (count, scene.frames - 1, 1), generator=source)]
-    steps = steps * (torch.rand(steps.shape[:-1], generator=source) < scene.moving)[..., None]
-    walked = torch.cat([first, first + steps.cumsum(1)], 1)
-    off = torch.randint(-scene.jitter, scene.jitter + 1, walked.shape, generator=source)
-    corners = (walked * scene.side + off) % scene.size
-    turned = (times >= scene.frames // 2)[:, None]
-    quarters = (start[:, None] + turned * labels[:, None, None]) % 4
-    ground = scene.clutter * _cells((count,), scene.size, scene.size // 4, source)
-    textures = 1.4 * _unshaded(_cells(shape, scene.side, scene.cells, source))
-    clips = ground[:, None].repeat(1, scene.frames, 1, 1, 1)
-    _paint(clips, corners, quarters, textures, scene.shade)
+    steps = _STEPS[torch.randint(0, len(_STEPS), (count, frames - 1), generator=source)]
+    steps = steps * (torch.rand(count, frames - 1, 1, generator=source) < scene.moving)
+    walked = F.pad(steps.cumsum(1), (0, 0, 1, 0))  # (N, T, 2)
+    corners = (torch.stack([first // cells, first % cells], -1)[:, None] + walked[:, :, None]) % cells * scene.side
+    start = torch.randint(0, 4, shape, generator=source)
+    after = torch.arange(frames) >= frames // 2
+    quarters = (start[:, None] + after[:, None] * labels[:, None, None]) % 4
+    clips = scene.clutter * _cells((count, 1), size, size // 4, source).repeat(1, frames, 1, 1, 1)
+    _paint(clips, corners, quarters, TEXTURE * _unshaded(_cells(shape, scene.side, 4, source)), scene.shade)
     clips += scene.noise * torch.randn(clips.shape, generator=source)
     return Turning(clips.mul_(32).add_(128).clamp_(0, 255).round_().to(torch.uint8), labels, corners, quarters)
 
 
 def _paint(clips: Tensor, corners: Tensor, quarters: Tensor, textures: Tensor, shade: float) -> None:
-    """Objects into clips (N, T, 3, S, S), later ones over earlier ones."""
-    count, frames, _, size, _ = clips.shape
+    """Objects into clips (N, T, 3, S, S)."""
+    count, frames = clips.shape[:2]
     side = textures.shape[-1]
     span = torch.arange(side)
     ramp = torch.linspace(-1, 1, side)
@@ -121,8 +121,8 @@ def _paint(clips: Tensor, corners: Tensor, quarters: Tensor, textures: Tensor, s
     frame = torch.arange(frames)[None, :, None, None]
     canvas = clips.permute(0, 1, 3, 4, 2)  # a view: writing to it paints the clips
     for number in range(corners.shape[2]):
-        y = (corners[:, :, number, 0, None, None] + span[:, None]) % size
-        x = (corners[:, :, number, 1, None, None] + span) % size
+        y = corners[:, :, number, 0, None, None] + span[:, None]
+        x = corners[:, :, number, 1, None, None] + span
         shaded = textures[:, None, number] + shades[quarters[:, :, number], None]
         canvas[clip, frame, y, x] = shaded.permute(0, 1, 3, 4, 2)
 

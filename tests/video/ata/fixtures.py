@@ -1,4 +1,4 @@
-"""Small data sets in the public layouts, written from their published names with PyAV, Pillow and the standard library."""
+"""Small data sets in the public layouts, written from their published names with PyAV, Pillow and plain text."""
 
 from __future__ import annotations
 

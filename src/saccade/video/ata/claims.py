@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from saccade.claims import Claim, above
+from saccade.video.ata.exact import COSTS, EXACT
 
 CLAIMS: tuple[Claim, ...] = (
+    *EXACT,
+    *COSTS,
     above("ata-above-factorised", "ATA recognises more than factorised attention.", "Table 1", better="ata",
           worse="factorised", metric="top1", unit="points of Top-1", paper="+1.6"),
     above("factorised-above-averaging", "Factorised attention recognises more than averaging frames.", "Table 1",

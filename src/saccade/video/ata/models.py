@@ -31,7 +31,7 @@ class Size:
 
 SIZES: Mapping[str, Size] = MappingProxyType(
     {
-        "tiny": Size(8, 64, 4, 4),
+        "tiny": Size(8, 32, 4, 4),
         "ti16": Size(16, 192, 12, 3),
         "s16": Size(16, 384, 12, 6),
         "b16": Size(16, 768, 12, 12),

@@ -24,7 +24,7 @@ from saccade.video.ata.drawing import followed, responses
 from saccade.video.ata.models import build, load_image_weights
 from saccade.video.ata.prediction import Prediction
 from saccade.video.ata.settings import PRESETS, Config, Facts, Inputs, variants
-from saccade.video.data import FOLDED, LAYOUTS, Clips, Sample, Videos, test_places
+from saccade.video.data import FOLDED, LAYOUTS, Clips, Sample, Videos, even_places
 from saccade.video.synth import turning
 
 Ctx = Context[Config, Facts]
@@ -45,9 +45,8 @@ class ATA(System[Config, Facts]):
         "skipped": Metric("skipped", "videos", higher_is_better=False, digits=0),
     }
     embedded = (
-        "Embedded: generated clips of shaded objects that drift over cluttered ground and turn as they go; the class is "
-        "by how much they turn from frame to frame. It shows only to who compares an object with itself, and objects "
-        "move from patch to patch."
+        "Embedded: generated clips of textured objects that wander over cluttered ground and turn half-way; the class is "
+        "by how much. It shows only to who compares an object with itself, and objects move from patch to patch."
     )
     layouts = LAYOUTS
     reported = (
@@ -72,8 +71,8 @@ class ATA(System[Config, Facts]):
         ),
     )
     published = {
-        "paper": Published({"classes": 400}, (1, 400), parameters=0),
-        "paper-something": Published({"classes": 174}, (1, 174), parameters=0),
+        "paper": Published({"classes": 400}, (1, 400), parameters=121_566_352),
+        "paper-something": Published({"classes": 174}, (1, 174), parameters=121_392_558),
     }
     learns = Learns(
         "cross_entropy",
@@ -94,7 +93,7 @@ class ATA(System[Config, Facts]):
         found = find(settings.source, self.layouts)
         if found is None:
             count = settings.count if split == "train" else settings.count // 4
-            return turning(count, settings.scene, split)
+            return turning(count, settings.frames, settings.size, settings.scene, split)
         layout, path = found
         name = parse(settings.source)[0]
         return cast(Videos, FOLDED[name](path, split, settings.fold) if name in FOLDED else layout.read(path, split))
@@ -106,7 +105,7 @@ class ATA(System[Config, Facts]):
     def build(self, config: Config, facts: Facts) -> nn.Module:
         model, data = config.model, config.data
         chosen = {"aligned": model.blocks} if model.blocks else {}
-        return build(
+        made = build(
             model.temporal,
             size=model.size,
             classes=facts.classes,
@@ -117,12 +116,15 @@ class ATA(System[Config, Facts]):
             dropout=model.dropout,
             **chosen,
         )
+        return _scaled(made) if model.init == "scaled" else made
 
     def start(self, ctx: Ctx, model: nn.Module) -> nn.Module:
         if ctx.config.model.image_weights:
             drawn = load_image_weights(cast(VideoViT, model), Path(ctx.config.model.image_weights))
             new = ", ".join(drawn[:3]) + (", ..." if len(drawn) > 3 else "")
-            ctx.progress.say(f"the model starts from {ctx.config.model.image_weights}" + (f"; new: {new}" if new else ""))
+            ctx.progress.say(
+                f"the model starts from {ctx.config.model.image_weights}" + (f"; new: {new}" if new else "")
+            )
         return model
 
     def example(self, config: Config, facts: Facts, batch: int = 1) -> tuple[Tensor, ...]:
@@ -180,12 +182,20 @@ class ATA(System[Config, Facts]):
         made = []
         for index in range(min(2, len(clips))):
             video, label = clips.data.video(index)
-            clip = clips.view.middle(video, test_places(clips.view, video)).to(ctx.device)
+            clip = clips.view.middle(video, even_places(clips.view, video)).to(ctx.device)
             truth = ctx.facts.name(label)
             first = networks.get("ata") or next(iter(networks.values()))
             made.append(followed(ctx.folder / f"matches-{index}.png", first, clip, clips.view, f"truth: {truth}"))
             made += responses(ctx.folder / f"responses-{index}", networks, clip, clips.view, ctx.facts)
         return made
+
+
+def _scaled(model: nn.Module) -> nn.Module:
+    """Weights drawn anew so that layers of any width pass on what they get; those that start at zero stay there."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Conv2d | nn.Conv3d) and (module.weight.is_meta or module.weight.any()):
+            nn.init.trunc_normal_(module.weight, std=module.weight[0].numel() ** -0.5)
+    return model
 
 
 def _some(names: Sequence[str]) -> str:
