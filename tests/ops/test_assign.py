@@ -1,16 +1,17 @@
 """Assignments are optimal: against every permutation, SciPy, and the conditions of the optimum."""
 
 import itertools
+from importlib import import_module
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from saccade.ops import assign as module
 from saccade.ops.assign import assign, soft_assign, solve_with_scipy
 from saccade.reference import alignment as plain
 
+module = import_module("saccade.ops.assign")
 SHAPES = [(7, 7), (5, 9), (9, 5), (1, 1), (1, 6), (6, 1), (16, 16), (17, 33)]
 
 
@@ -148,6 +149,13 @@ def test_the_relaxation_becomes_the_assignment_as_entropy_goes():
     errors = [float((plan - expected).abs().max()) for plan in plans]
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < 1e-6 < errors[0]
+
+
+@pytest.mark.parametrize("scale", [1, 1000])
+def test_rounding_the_relaxation_takes_its_greatest_first_at_any_scale(scale):
+    similarity = values(6, 8, 8) * scale
+    plan = soft_assign(similarity, eps=0.3, iterations=40)
+    assert torch.equal(assign(similarity, "sinkhorn", eps=0.3, iterations=40), assign(plan, "greedy"))
 
 
 def test_the_relaxation_is_doubly_stochastic_and_differentiable():

@@ -27,9 +27,13 @@ from saccade.nn.self_attention import (
     SelfAttention2d,
 )
 from saccade.nn.setconv import SetConv
+from saccade.nn.temporal import Aligned, Alignment, TemporalAttention, TemporalConv, TemporalMean, TemporalShift
+from saccade.nn.video_vit import VideoViT
 
 __all__ = [
     "BLOCKS",
+    "Aligned",
+    "Alignment",
     "CayleyNonlocal",
     "ChebyshevNonlocal",
     "CompactGeneralised",
@@ -53,6 +57,11 @@ __all__ = [
     "SharedAffinity",
     "SpectralNonlocal",
     "StableNonlocal",
+    "TemporalAttention",
+    "TemporalConv",
+    "TemporalMean",
+    "TemporalShift",
+    "VideoViT",
     "descriptor_network",
     "learned_whitening",
     "multi_scale",

@@ -10,6 +10,8 @@ from saccade.ops.affinity import (
     SortedAffinity,
     TiledAffinity,
 )
+from saccade.ops.align import align, dealign
+from saccade.ops.assign import assign, soft_assign
 from saccade.ops.graph import Graph, compact, connect
 from saccade.ops.graphfilter import cayley, chebyshev, laplacian_squared
 from saccade.ops.knn import gathered, nearest
@@ -33,11 +35,14 @@ __all__ = [
     "SoftmaxAffinity",
     "SortedAffinity",
     "TiledAffinity",
+    "align",
+    "assign",
     "barycentres",
     "cayley",
     "chebyshev",
     "compact",
     "connect",
+    "dealign",
     "gathered",
     "gaussian_smooth",
     "laplacian_squared",
@@ -47,5 +52,6 @@ __all__ = [
     "sampled",
     "set_convolution",
     "sinkhorn",
+    "soft_assign",
     "surroundings",
 ]

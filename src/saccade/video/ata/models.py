@@ -155,6 +155,9 @@ def load_image_weights(model: VideoViT, path: Path) -> tuple[str, ...]:
     for name in ("patch_embed.proj.weight", "cls_token", "pos_embed", "blocks.0.attn.qkv.weight"):
         if name not in state:
             raise SaccadeError(f"{path} has no {name!r}: expected the weights of an image ViT")
+    blocks = len({name.split(".")[1] for name in state if name.startswith("blocks.")})
+    if blocks > len(model.blocks):
+        raise SaccadeError(f"{path} has {blocks} blocks, this model has {len(model.blocks)}")
     if not (state["pos_embed"].dim() == 3 and state["pos_embed"].shape[1] > 1):
         raise SaccadeError(f"{path} has places of shape {tuple(state['pos_embed'].shape)}, expected (1, 1 + N, C)")
     for index in range(len(model.blocks)):
