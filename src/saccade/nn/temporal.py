@@ -84,7 +84,7 @@ class Alignment:
     """How the frames of a clip are aligned."""
 
     method: Method | Literal["random"] = "exact"
-    """Which assignment; ``random`` is a control, an order that depends on the clip and follows nothing."""
+    """Which assignment; ``random`` is a control, an order that follows nothing."""
     reference: Reference = "previous"
     """What a frame is matched to: the one before it (as published), or the first."""
     after: Literal["restore", "keep"] = "restore"
@@ -120,7 +120,9 @@ class Aligned(nn.Module):
 
 
 def _scrambled(x: Tensor) -> Tensor:
-    """Orders by a hash of features and places: the same for the same clip, in training as in use."""
-    places = torch.arange(x.shape[2], device=x.device)
-    keys = torch.sin(1e4 * x.float().sum(-1) + 12.9898 * places)
+    """An order for each frame that is the same for all clips: what depended on features would change with their last
+    bit, in half precision and from one machine to another."""
+    frames, places = torch.arange(x.shape[1]), torch.arange(x.shape[2])
+    keys = torch.sin(12.9898 * places.double() + 78.233 * frames.double()[:, None]) * 43758.5453 % 1
+    keys = keys.to(x.device).expand(len(x), -1, -1)
     return composed(keys[:, 1:].argsort(-1), "first")

@@ -260,6 +260,7 @@ class Clips:
 
     def draw(self, index: int, generator: torch.Generator) -> Sample:
         damaged: list[str] = []
+        tried = set()
         for _ in range(10):
             try:
                 video, label = self.data.video(index)
@@ -268,8 +269,12 @@ class Clips:
                 if "train" not in self.skip:
                     raise
                 damaged.append(str(error))
-                index = int(torch.randint(0, len(self.data), (), generator=generator))
-        raise SaccadeError(f"ten videos drawn in a row cannot be read: {damaged[-1]}")
+                tried.add(index)
+                if len(tried) == len(self):
+                    break
+                while index in tried:
+                    index = int(torch.randint(0, len(self), (), generator=generator))
+        raise SaccadeError(f"{len(tried)} videos drawn in a row cannot be read: {damaged[-1]}")
 
     @staticmethod
     def collate(samples: list[Sample]) -> Sample:
@@ -406,12 +411,11 @@ def _listed(path: Path, listed: Path) -> Labelled:
         labels.append(label)
     names = next((p for p in (path / "kinetics_400_labels.csv", path / "labels.csv") if p.is_file()), None)
     classes = _class_names(names) if names else tuple(map(str, range(max(labels, default=0) + 1)))
-    if names is None:  # the training list knows all classes
-        training = path / "train.csv"
-        if training.is_file() and training != listed:
-            classes = _listed(path, training).classes
+    training = path / "train.csv"
+    if names is None and training.is_file() and training != listed:  # the training list knows all classes
+        names, classes = training, _listed(path, training).classes
     if labels and max(labels) >= len(classes):
-        raise SaccadeError(f"{listed} has the class {max(labels)}, but there are {len(classes)} classes")
+        raise SaccadeError(f"{listed} has the class {max(labels)}, but {names} has {len(classes)} classes")
     return Labelled(tuple(paths), tuple(labels), classes, listed)
 
 

@@ -74,8 +74,8 @@ def followed(path: Path, model: VideoViT, clip: Tensor, view: View, title: str) 
     with replacing(path) as partial:
         figure.savefig(partial, format="png")
     caption = (
-        "Which patches were matched: a colour follows a patch of the first frame, a line comes from where it was in the "
-        "frame before."
+        "Which patches were matched: a colour follows a patch of the first frame, a line comes from where it was in "
+        "the frame before."
     )
     return Artifact("image", path, caption)
 

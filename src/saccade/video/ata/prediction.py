@@ -190,8 +190,8 @@ def _companion(
     mine, its = ctx.config.data, config.data
     if (its.frames, its.size, facts.classes) != (mine.frames, mine.size, ctx.facts.classes):
         raise SaccadeError(
-            f"{path} looks at {its.frames} frames of {its.size} pixels and knows {facts.classes} classes; --weights has "
-            f"{mine.frames} of {mine.size} and {ctx.facts.classes}"
+            f"{path} looks at {its.frames} frames of {its.size} pixels and knows {facts.classes} classes; "
+            f"--weights has {mine.frames} of {mine.size} and {ctx.facts.classes}"
         )
     model = build(config, facts)
     try:

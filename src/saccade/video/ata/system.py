@@ -45,8 +45,8 @@ class ATA(System[Config, Facts]):
         "skipped": Metric("skipped", "videos", higher_is_better=False, digits=0),
     }
     embedded = (
-        "Embedded: generated clips of textured objects that wander over cluttered ground and turn half-way; the class is "
-        "by how much. It shows only to who compares an object with itself, and objects move from patch to patch."
+        "Embedded: generated clips of textured objects that wander over cluttered ground and turn half-way; the class "
+        "is by how much. It shows only to who compares an object with itself, and objects move from patch to patch."
     )
     layouts = LAYOUTS
     reported = (
