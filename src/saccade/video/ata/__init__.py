@@ -10,8 +10,8 @@ ABOUT = About(
     tasks=("video action recognition",),
     summary=(
         "Attention over time at each place of a video is cheap, but what moves leaves its place. Before it, the "
-        "patches of each frame are put in the order in which they match those of the frame before (an optimal assignment), and "
-        "afterwards they go back. Nothing has to be learnt for that."
+        "patches of each frame are put in the order in which they match those of the frame before (an optimal "
+        "assignment), and afterwards they go back. Nothing has to be learnt for that."
     ),
     citation=(
         "@inproceedings{zhao2022alignment,\n"
