@@ -27,6 +27,7 @@ from saccade.ops.align import align, dealign, order, similarities
 from saccade.ops.assign import assign, solve_with_scipy
 from saccade.reference import alignment as plain
 from saccade.seeding import generator
+from saccade.video.ata import reading
 
 CLIPS, FRAMES, SIDE, WIDTH, HEADS = 8, 16, 14, 768, 12
 ALIGNMENT = "align and de-align 8 x 16 frames of 14 x 14 patches"
@@ -49,6 +50,7 @@ def contests() -> Iterator[Contest]:
         if frames == 8:
             rivals["factorised"] = _lazy(block, "factorised", frames, SIDE)
         yield Contest(GROWTH.format(frames), _lazy(block, "ata", frames, SIDE), rivals)
+    yield from reading.contests()
 
 
 def _lazy(make: Callable[..., Callable[[], Any]], *arguments: Any) -> Callable[[], Any]:
