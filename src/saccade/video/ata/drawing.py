@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from saccade.data.draw import Panel, grid, overlay
+from saccade.data.draw import overlay
 from saccade.files import replacing
 from saccade.inputs import Artifact
 from saccade.nn.video_vit import VideoViT
@@ -18,12 +21,60 @@ from saccade.video.data import View
 
 MOST = 8
 """Frames drawn side by side."""
+TILE, GAP, STRIP = 176, 6, 20
+"""Side of a tile, space between tiles, and height of the line above one, in pixels."""
+
+Line = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A picture (3, H, W) in [0, 1], what stands above it, and lines (x0, y0, x1, y1) in shares of its side."""
+
+    picture: Tensor
+    title: str = ""
+    lines: Sequence[Line] = ()
+
+
+def mosaic(path: Path, rows: Sequence[Sequence[Tile]]) -> Path:
+    """Tiles in rows as one PNG."""
+    columns = max(map(len, rows))
+    canvas = Image.new("RGB", (columns * (TILE + GAP) + GAP, len(rows) * (TILE + STRIP + GAP) + GAP), "white")
+    draw = ImageDraw.Draw(canvas)
+    font = ImageFont.load_default(13)
+    for number, row in enumerate(rows):
+        for column, tile in enumerate(row):
+            left, top = GAP + column * (TILE + GAP), GAP + number * (TILE + STRIP + GAP)
+            draw.text((left, top), tile.title, "black", font)
+            pixels = (tile.picture.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+            picture = Image.fromarray(pixels).resize((TILE, TILE), Image.Resampling.NEAREST)
+            _draw(picture, tile.lines)
+            canvas.paste(picture, (left, top + STRIP))
+    with replacing(path) as partial:
+        canvas.save(partial, format="PNG")
+    return path
+
+
+def _draw(picture: Image.Image, lines: Sequence[Line]) -> None:
+    """White lines with a dot at their end, on black to be seen on any ground."""
+    draw = ImageDraw.Draw(picture)
+    for colour, width in (("black", 3), ("white", 1)):
+        for line in lines:
+            x0, y0, x1, y1 = (TILE * share for share in line)
+            draw.line((x0, y0, x1, y1), colour, width)
+            draw.ellipse((x1 - width, y1 - width, x1 + width, y1 + width), colour)
 
 
 def shown(clip: Tensor, view: View) -> Tensor:
     """A normalised clip (T, 3, S, S) as it looks, in [0, 1]."""
     mean, std = (clip.new_tensor(v).view(3, 1, 1) for v in (view.mean, view.std))
-    return (clip * std + mean).clamp(0, 1).cpu()
+    return (clip * std + mean).clamp(0, 1).float().cpu()
+
+
+def chosen(frames: int) -> list[int]:
+    """Which of so many frames are drawn."""
+    places: list[int] = np.unique(np.linspace(0, frames - 1, min(MOST, frames)).astype(int)).tolist()
+    return places
 
 
 def chained(matches: Tensor) -> Tensor:
@@ -45,79 +96,60 @@ def colours(side: int) -> Tensor:
 def followed(path: Path, model: VideoViT, clip: Tensor, view: View, title: str) -> Artifact:
     """Frames above; below, each patch in the colour of the place of the first frame it was followed from, with a line
     from where it was in the frame before, if that is elsewhere."""
-    from matplotlib.figure import Figure
-
     matches = model.matches(clip[None])[0].cpu()
-    places = chained(matches)
-    side, frames = model.grid, shown(clip, view)
+    places, side, frames = chained(matches), model.grid, shown(clip, view)
     step = len(frames) // len(places)  # a tubelet spans several frames
-    chosen = np.unique(np.linspace(0, len(places) - 1, min(MOST, len(places))).astype(int))
-    cell = frames.shape[-1] / side
-    figure = Figure(figsize=(1.7 * len(chosen), 3.7), dpi=120, layout="constrained")
-    axes = figure.subplots(2, len(chosen), squeeze=False)
     palette = colours(side)
-    for column, time in enumerate(chosen):
-        picture = frames[time * step].permute(1, 2, 0).numpy()
+    above, below = [], []
+    for time in chosen(len(places)):
+        frame = frames[time * step]
         painted = torch.empty(side * side, 3)
         painted[places[time]] = palette
-        top, below = axes[0, column], axes[1, column]
-        top.imshow(picture, interpolation="nearest")
-        top.set_title(title if time == 0 else f"frame {time * step + 1}", fontsize=8)
-        below.imshow(picture.mean(-1, keepdims=True).repeat(3, -1), interpolation="nearest")
-        mosaic = painted.view(side, side, 3).numpy().repeat(1, 0)
-        below.imshow(mosaic, extent=(-0.5, frames.shape[-1] - 0.5, frames.shape[-1] - 0.5, -0.5), alpha=0.55,
-                     interpolation="nearest")  # fmt: skip
-        if time:
-            _lines(below, matches[time - 1], side, cell)
-        for axis in (top, below):
-            axis.set_axis_off()
-    with replacing(path) as partial:
-        figure.savefig(partial, format="png")
+        patches = F.interpolate(painted.T.reshape(1, 3, side, side), frame.shape[-2:], mode="nearest")[0]
+        above.append(Tile(frame, title if time == 0 else f"frame {time * step + 1}"))
+        below.append(Tile(0.45 * frame.mean(0) + 0.55 * patches, "", _moves(matches[time - 1], side) if time else ()))
     caption = (
         "Which patches were matched: a colour follows a patch of the first frame, a line comes from where it was in "
         "the frame before."
     )
-    return Artifact("image", path, caption)
+    return Artifact("image", mosaic(path, [above, below]), caption)
 
 
-def _lines(axis: object, match: Tensor, side: int, cell: float) -> None:
+def _moves(match: Tensor, side: int) -> list[Line]:
+    """From the middle of each patch to the middle of the one it went to, where that is another one."""
     start = torch.arange(len(match))
-    for a, b in zip(start.tolist(), match.tolist(), strict=True):
-        if a != b:
-            (y0, x0), (y1, x1) = divmod(a, side), divmod(b, side)
-            ends = [(x0 + 0.5) * cell, (x1 + 0.5) * cell], [(y0 + 0.5) * cell, (y1 + 0.5) * cell]
-            near = max(abs(x0 - x1), abs(y0 - y1)) <= side // 2  # what goes across the picture is drawn faintly
-            axis.plot(*ends, color="white", linewidth=0.9, alpha=0.9 if near else 0.25)  # type: ignore[attr-defined]
-            axis.plot(ends[0][1], ends[1][1], "o", color="white", markersize=1.8)  # type: ignore[attr-defined]
+    ends = torch.stack([start % side, start // side, match % side, match // side], 1)[match != start]
+    return [tuple(line) for line in ((ends + 0.5) / side).tolist()]
 
 
 @torch.no_grad()
 def responses(
-    stem: Path, models: Mapping[str, VideoViT], clip: Tensor, view: View, facts: Facts, block: int | None = None
+    stem: Path, models: Mapping[str, VideoViT], clip: Tensor, view: View, facts: Facts, block: int = -1
 ) -> list[Artifact]:
     """Figures 1 and 2: frames, then a row a network of its last responses, and of those after the temporal operator
-    of a block."""
+    of a block (-1: the seventh of twelve, as in the figure)."""
     frames = shown(clip, view)
-    chosen = np.unique(np.linspace(0, len(frames) - 1, min(MOST, len(frames))).astype(int)).tolist()
-    made = []
-    for kind in ("last", "inner"):
-        rows = [[Panel(frames[t], f"frame {t + 1}") for t in chosen]]
-        for name, model in models.items():
-            scores = model(clip[None])[0].float().softmax(0)
-            inner = middle_block(model) if block is None or block < 0 else block
-            maps = model.maps(clip[None], None if kind == "last" else inner)[0].float().cpu()
+    drawn = chosen(len(frames))
+    first = [Tile(frames[t], f"frame {t + 1}") for t in drawn]
+    last, inner = [first], [first]
+    for name, model in models.items():
+        scores = model(clip[None])[0].float().softmax(0)
+        answer = f"{name}: {facts.name(int(scores.argmax()))} {float(scores.max()):.0%}"
+        for rows, at in ((last, None), (inner, len(model.blocks) // 2 if block < 0 else block)):
+            maps = model.maps(clip[None], at)[0].float().cpu()
+            # The sign of a mean over channels has no meaning: what stands out to either side is bright.
+            heat = (maps - maps.mean()).abs() / (maps - maps.mean()).abs().max().clamp_min(1e-12)
             step = len(frames) // len(maps)
-            answer = f"{name}: {facts.name(int(scores.argmax()))} {float(scores.max()):.0%}"
-            heats = [(maps[t // step] - maps.mean()).abs() for t in chosen]
-            rows.append([Panel(overlay(frames[t], h), answer if not n else "") for n, (t, h) in
-                         enumerate(zip(chosen, heats, strict=True))])  # fmt: skip
-        path = grid(stem.with_name(f"{stem.name}-{kind}.png"), rows, side=1.7)
-        what = "before the classifier" if kind == "last" else "after the temporal operator of an inner block"
-        made.append(Artifact("image", path, f"What the networks respond to, {what}: how far the mean over channels is "
-                             "from its mean over the clip."))  # fmt: skip
-    return made
-
-
-def middle_block(model: VideoViT) -> int:
-    """The seventh of twelve blocks, as in Figure 2."""
-    return len(model.blocks) // 2
+            rows.append([Tile(overlay(frames[t], heat[t // step]), answer if t == 0 else "") for t in drawn])
+    what = "how far the mean over channels is from its mean over the clip"
+    return [
+        Artifact(
+            "image",
+            mosaic(stem.with_name(f"{stem.name}-{kind}.png"), rows),
+            f"What the networks respond to {at}: {what}.",
+        )
+        for kind, rows, at in (
+            ("last", last, "before the classifier"),
+            ("inner", inner, "after the temporal operator of an inner block"),
+        )
+    ]

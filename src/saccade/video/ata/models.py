@@ -31,14 +31,15 @@ class Size:
 
 SIZES: Mapping[str, Size] = MappingProxyType(
     {
-        "tiny": Size(8, 32, 4, 4),
+        "mini": Size(8, 32, 4, 4),
+        "tiny": Size(8, 64, 4, 4),
         "ti16": Size(16, 192, 12, 3),
         "s16": Size(16, 384, 12, 6),
         "b16": Size(16, 768, 12, 12),
         "l16": Size(16, 1024, 24, 16),
     }
 )
-"""``tiny`` trains in a minute on small clips; the others are the image models' own sizes."""
+"""``mini`` and ``tiny`` train in minutes on small clips; the others are the image models' own sizes."""
 
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {

@@ -25,7 +25,7 @@ Temporal = Literal[
 class Model:
     """A video ViT."""
 
-    size: Literal["tiny", "ti16", "s16", "b16", "l16"] = "b16"
+    size: Literal["mini", "tiny", "ti16", "s16", "b16", "l16"] = "b16"
     """How large: b16 is ViT-Base with patches of 16 pixels."""
     temporal: Temporal = "ata"
     """What is done over time: the names of the variants."""
@@ -59,7 +59,7 @@ class Footage(View):
     damaged: Literal["refuse", "skip-training", "skip"] = "skip-training"
     """A video that cannot be read: refuse to go on, take another one in training (it is named and counted), or leave
     it out of evaluation too (the number that was is reported)."""
-    count: int = 4800
+    count: int = 3200
     """embedded: clips to train on; a quarter as many to validate and to test."""
     scene: Scene = Scene()
     """embedded: what the clips are like."""
@@ -113,7 +113,7 @@ class Inputs:
     others: Text = ""
     """Weights of other variants, separated by commas: their responses are drawn beside."""
     block: int = -1
-    """Whose responses to draw besides the last ones (-1: the seventh block, or the middle one of fewer)."""
+    """Whose responses to draw besides the last ones (-1: the seventh of twelve blocks, the middle one of others)."""
 
     def __post_init__(self) -> None:
         for name in ("window", "hop"):
@@ -135,7 +135,7 @@ def _tiny_training() -> Training:
 
 PRESETS = {
     "tiny": Config(
-        Model("tiny", drop_path=0.0, init="scaled"),
+        Model("mini", drop_path=0.0, init="scaled"),
         Footage(
             frames=4,
             stride=1,
