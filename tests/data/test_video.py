@@ -185,3 +185,13 @@ def test_what_cannot_be_written_leaves_nothing_behind(frames, said, tmp_path):
         write_video(tmp_path / "a.txt", counting(2), 10)
     with pytest.raises(SaccadeError, match="more than 0 frames per second"):
         write_video(tmp_path / "a.mp4", counting(2), 0)
+
+
+def test_a_file_of_which_no_frame_can_be_read_says_so(tmp_path):
+    form, codec, options = FORMS["b-frames.mp4"]
+    path = plain(tmp_path / "a.mp4", form, codec, 20, options, muxer={"movflags": "faststart"})
+    content = path.read_bytes()
+    path.write_bytes(content[: content.index(b"mdat") + 8])  # all that describes the frames, and none of them
+    for use in (list, lambda video: video.at([3]), lambda video: video.size):
+        with pytest.raises(SaccadeError, match=r"a\.mp4 is damaged"):
+            use(open_video(path))

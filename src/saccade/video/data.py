@@ -21,7 +21,7 @@ from torch import Tensor
 
 from saccade.data.images import normalised
 from saccade.data.layouts import Layout
-from saccade.data.video import SUFFIXES, Frame, Video, is_video, open_video
+from saccade.data.video import SUFFIXES, Frame, Size, Video, is_video, open_video, rescaled
 from saccade.errors import SaccadeError, Several, reason
 from saccade.files import read_json
 
@@ -69,8 +69,6 @@ class Kept(Video):
     """A video in memory: bytes (T, 3, H, W)."""
 
     def __init__(self, name: str, pixels: Tensor, fps: float = 25.0) -> None:
-        from saccade.data.video import Size
-
         super().__init__(name, fps, Size(*pixels.shape[-2:]), len(pixels))
         self.pixels = pixels
 
@@ -78,8 +76,6 @@ class Kept(Video):
         return iter(self.at(range(len(self.pixels)), shorter))
 
     def at(self, indices: Sequence[int], shorter: int | None = None) -> Frame:
-        from saccade.data.video import rescaled
-
         found = self.pixels[self._checked(indices)].permute(0, 2, 3, 1).numpy()
         return found if shorter in (None, min(self.size)) else np.stack([rescaled(frame, shorter) for frame in found])
 
