@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, get_args
 
 import torch
@@ -28,12 +28,8 @@ Method = Literal["exact", "greedy", "sinkhorn"]
 LIMIT = 1e30
 """Similarities beyond this could not be told apart once they are added up."""
 REACH = 60
-"""Up to so many ``eps`` between the least and the greatest similarity no logarithms are needed: 20 times as fast."""
-compiled: Callable[[Any, Any], None] | None
-try:
-    from saccade.ops.augmenting import solve as compiled
-except ImportError:  # without numba
-    compiled = None
+"""Up to so many ``eps`` between the least and the greatest similarity no logarithms are needed: products with vectors
+will do."""
 
 
 def assign(similarity: Tensor, method: Method = "exact", eps: float = 0.05, iterations: int = 50) -> Tensor:
@@ -72,6 +68,7 @@ def _exact(similarity: Tensor) -> Tensor:
     problems, rows, columns = similarity.shape
     found = torch.full((problems, rows), -1, dtype=torch.int64)
     if found.numel() and columns:
+        solve = partial(_solve, compiled())
         values = similarity.cpu().contiguous()
         # As many threads as PyTorch computes with; several parcels each, for problems are not equally hard.
         threads = min(torch.get_num_threads(), problems)
@@ -79,21 +76,32 @@ def _exact(similarity: Tensor) -> Tensor:
         parcels = list(zip(values.split(parcel), found.split(parcel), strict=True))
         if threads > 1:
             with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(_solve, *zip(*parcels, strict=True)))
+                list(pool.map(solve, *zip(*parcels, strict=True)))
         else:
-            _solve(*parcels[0])
+            solve(*parcels[0])
     return found.to(similarity.device)
 
 
-def _solve(similarity: Tensor, found: Tensor) -> None:
+@cache
+def compiled() -> Callable[[Any, Any], None] | None:
+    """The kernel of the extra ``fast``, if it is there; numba takes a second to import, so not before it is wanted."""
+    try:
+        from saccade.ops.augmenting import solve
+    except ImportError:
+        return None
+    found: Callable[[Any, Any], None] = solve
+    return found
+
+
+def _solve(kernel: Callable[[Any, Any], None] | None, similarity: Tensor, found: Tensor) -> None:
     """Fills ``found`` (P, N), which is -1, with the best columns for similarities (P, N, M) on the CPU."""
-    if compiled is None:
+    if kernel is None:
         solve_with_scipy(similarity, found)
     elif similarity.shape[1] <= similarity.shape[2]:
-        compiled(similarity.numpy(), found.numpy())
+        kernel(similarity.numpy(), found.numpy())
     else:  # every column takes a row
         taken = torch.empty(similarity.shape[0], similarity.shape[2], dtype=torch.int64)
-        compiled(similarity.mT.contiguous().numpy(), taken.numpy())
+        kernel(similarity.mT.contiguous().numpy(), taken.numpy())
         found.scatter_(1, taken, torch.arange(similarity.shape[2]).expand_as(taken))
 
 

@@ -10,7 +10,7 @@ from saccade.errors import SaccadeError
 from saccade.files import save_tensors
 from saccade.video.ata.models import SIZES, VARIANTS, blocks_of, build, closed_form, load_image_weights
 
-SMALL = {"size": "tiny", "classes": 7, "frames": 4, "image": 32}
+SMALL = {"size": "tiny", "width": 64, "classes": 7, "frames": 4, "image": 32}
 
 
 def counted(variant, **arguments):
