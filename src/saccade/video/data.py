@@ -159,11 +159,6 @@ class View:
         views = torch.stack(cuts).unflatten(1, (self.clips, self.frames)).transpose(0, 1).flatten(0, 1)
         return self._normalised(views)
 
-    def region(self, height: int, width: int) -> tuple[float, float, float]:
-        """What :meth:`middle` sees of a frame, in its own pixels: left, top and side of a square."""
-        side = min(height, width) * self.size / self.resize
-        return (width - side) / 2, (height - side) / 2, side
-
     def _frames(self, video: Video, places: Sequence[int], shorter: int) -> Tensor:
         frames = np.ascontiguousarray(video.at(places, shorter))
         return torch.from_numpy(frames).permute(0, 3, 1, 2)
