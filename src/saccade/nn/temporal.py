@@ -32,9 +32,8 @@ class TemporalAttention(nn.Module):
         """Along positions, or along an order (B, T, N): one copy brings time inside, either way."""
         tokens = self.norm(x)
         tokens = tokens.transpose(1, 2) if order is None else tracks(tokens, order)
-        found = self.attn(tokens.flatten(0, 1)).view(tokens.shape)
-        found = found.transpose(1, 2) if order is None else from_tracks(found, order)
-        return x + self.drop_path(self.fc(found))
+        found = self.fc(self.attn(tokens.flatten(0, 1))).view(tokens.shape)
+        return x + self.drop_path(found.transpose(1, 2) if order is None else from_tracks(found, order))
 
 
 class TemporalConv(nn.Module):
