@@ -29,7 +29,8 @@ from saccade.files import read_json
 class Videos(Protocol):
     """Labelled videos, however they are kept."""
 
-    classes: tuple[str, ...]
+    @property
+    def classes(self) -> tuple[str, ...]: ...
 
     def __len__(self) -> int: ...
 
@@ -521,9 +522,9 @@ def read_hmdb51(path: Path, split: str, fold: int = 1) -> Labelled:
         for line, text in _lines(listed):
             video, use = _last_word(text, listed, line, "a video and 0, 1 or 2")
             uses[video] = use
-        for video in _videos(videos / name):
-            if f"{video.stem}.avi" not in uses:  # each list has every video of its class: this one is cut short
-                raise SaccadeError(f"{listed} does not list {video}")
+        for file in _videos(videos / name):
+            if f"{file.stem}.avi" not in uses:  # each list has every video of its class: this one is cut short
+                raise SaccadeError(f"{listed} does not list {file}")
         wanted = 1 if split == "train" else 2
         for video in (video for video, use in uses.items() if use == wanted):
             paths.append(_or_frames(videos / name / video))

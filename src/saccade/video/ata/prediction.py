@@ -70,7 +70,7 @@ class Prediction:
             raise SaccadeError("no video given to predict on")
         self.ctx, self.inputs, self.view = ctx, inputs, ctx.config.data
         self.model = model.to(ctx.device).eval()
-        self.models = {ctx.config.model.temporal: self.model}
+        self.models: dict[str, VideoViT] = {ctx.config.model.temporal: self.model}
         for name in filter(None, (part.strip() for part in inputs.others.split(","))):
             config, other = _companion(Path(name), ctx, build)
             label = config.model.temporal
