@@ -24,7 +24,8 @@ from saccade.video.ata.drawing import followed, responses
 from saccade.video.ata.models import build, load_image_weights
 from saccade.video.ata.prediction import Prediction
 from saccade.video.ata.settings import PRESETS, Config, Facts, Inputs, variants
-from saccade.video.data import FOLDED, LAYOUTS, Clips, Sample, Videos, even_places
+from saccade.video.data import Clips, Sample, Videos, even_places
+from saccade.video.layouts import FOLDED, LAYOUTS
 from saccade.video.synth import turning
 
 Ctx = Context[Config, Facts]
