@@ -138,9 +138,10 @@ def responses(
         for rows, at in ((last, None), (inner, len(model.blocks) // 2 if block < 0 else block)):
             maps = model.maps(clip[None], at)[0].float().cpu()
             # The sign of a mean over channels has no meaning: what stands out to either side is bright.
-            heat = (maps - maps.mean()).abs() / (maps - maps.mean()).abs().max().clamp_min(1e-12)
-            step = len(frames) // len(maps)
-            rows.append([Tile(overlay(frames[t], heat[t // step]), answer if t == 0 else "") for t in drawn])
+            heat = (maps - maps.mean()).abs()[[t * len(maps) // len(frames) for t in drawn]]
+            # Side by side as one picture: all frames share a scale.
+            strip = overlay(torch.cat([frames[t] for t in drawn], -1), torch.cat(list(heat), -1))
+            rows.append([Tile(tile, "" if n else answer) for n, tile in enumerate(strip.chunk(len(drawn), -1))])
     what = "how far the mean over channels is from its mean over the clip"
     return [
         Artifact(
