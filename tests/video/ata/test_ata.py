@@ -40,7 +40,7 @@ def weights(tmp_path):
 
 
 def predict(*args):
-    return main(["predict", "ata", *map(str, args), "-o", "out", "--quiet"])
+    return main(["predict", "ata", *map(str, args), "-o", "out", "--threads", "1", "--quiet"])
 
 
 # Windows -------------------------------------------------------------------------------------------------------------
@@ -96,7 +96,12 @@ def test_labels_over_time_and_a_page_for_each_video(weights, here):
 def test_a_broken_tail_is_left_out_with_a_word(weights, here, capsys):
     path = fixtures.video(here / "a.webm", 0, 60)
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
-    assert main(["predict", "ata", "a.webm", "--weights", str(weights()), "--window", "0.4", "-o", "out"]) == 0
+    assert (
+        main(
+            ["predict", "ata", "a.webm", "--weights", str(weights()), "--window", "0.4", "--threads", "1", "-o", "out"]
+        )
+        == 0
+    )
     assert "windows are left out" in " ".join(capsys.readouterr().err.split())
     rows = list(csv.reader((here / "out" / "labels.csv").open()))[1:]
     assert 2 <= len(rows) < 10
@@ -137,7 +142,7 @@ def test_what_does_not_fit_is_refused_with_exit_code_2(args, said, weights, here
 
 def test_fewer_frames_than_a_clip_has_are_said_and_used(weights, here, capsys):
     fixtures.frames(here / "few", count=3)
-    assert main(["predict", "ata", "few", "--weights", str(weights()), "-o", "out"]) == 0
+    assert main(["predict", "ata", "few", "--weights", str(weights()), "--threads", "1", "-o", "out"]) == 0
     assert "few has 3 frames, fewer than the 4 of a clip: some come twice" in " ".join(capsys.readouterr().err.split())
 
 
