@@ -35,6 +35,7 @@ OPTIONAL = {
     "onnxruntime": "checking what saccade export wrote",
     "tensorboard": "looking at the event files of runs",
     "gradio": "live demos",
+    "numba": "exact assignment in a fraction of SciPy's time",
 }
 LITTLE, TOO_LITTLE = 2 * 2**30, 100 * 2**20
 """Bytes of free disk below which a note is made, and below which no run can be kept."""

@@ -29,6 +29,7 @@ class Kind(Enum):
     IMAGE = "image"
     IMAGES = "images"
     VIDEO = "video"
+    VIDEOS = "videos"
     CLOUD = "cloud"
     FOLDER = "folder"
     GRAPH = "graph"
@@ -78,6 +79,7 @@ def _numbers(kind: Any) -> PrimitiveConstructorSpec[Any]:
 Image = Annotated[Path, Kind.IMAGE]
 Images = Annotated[tuple[Path, ...], Kind.IMAGES]
 Video = Annotated[Path, Kind.VIDEO]
+Videos = Annotated[tuple[Path, ...], Kind.VIDEOS]
 Cloud = Annotated[Path, Kind.CLOUD]
 Folder = Annotated[Path, Kind.FOLDER]
 Graph = Annotated[Path, Kind.GRAPH]

@@ -185,3 +185,32 @@ def test_what_cannot_be_written_leaves_nothing_behind(frames, said, tmp_path):
         write_video(tmp_path / "a.txt", counting(2), 10)
     with pytest.raises(SaccadeError, match="more than 0 frames per second"):
         write_video(tmp_path / "a.mp4", counting(2), 0)
+
+
+def test_a_file_of_which_no_frame_can_be_read_says_so(tmp_path):
+    form, codec, options = FORMS["b-frames.mp4"]
+    path = plain(tmp_path / "a.mp4", form, codec, 20, options, muxer={"movflags": "faststart"})
+    content = path.read_bytes()
+    path.write_bytes(content[: content.index(b"mdat") + 8])  # all that describes the frames, and none of them
+    for use in (list, lambda video: video.at([3]), lambda video: video.size):
+        with pytest.raises(SaccadeError, match=r"a\.mp4 is damaged"):
+            use(open_video(path))
+
+
+def test_frames_are_turned_as_the_camera_was_held(tmp_path):
+    frames = [np.zeros((48, 64, 3), np.uint8) for _ in range(3)]
+    for frame in frames:
+        frame[:, 32:] = 255  # light on the right
+    path = write_video(tmp_path / "a.mp4", frames, 10)
+    content = bytearray(path.read_bytes())
+    # The matrix of the track header that telephones write: what is right is shown below, a quarter turn clockwise.
+    place = content.index(b"tkhd") + 44
+    quarter = (0, 0x10000, 0, 0xFFFF0000, 0, 0, 0, 0, 0x40000000)
+    content[place : place + 36] = b"".join(number.to_bytes(4, "big") for number in quarter)
+    path.write_bytes(content)
+    video = open_video(path)
+    assert video.size == (64, 48)
+    for frame in (*video, video.at([1])[0]):
+        assert frame[:28].mean() < 10
+        assert frame[36:].mean() > 245
+    assert video.at([0], shorter=24).shape == (1, 32, 24, 3)

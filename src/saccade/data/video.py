@@ -44,14 +44,21 @@ class Size(NamedTuple):
 class Video:
     """Frames in order; iterating again begins again."""
 
-    def __init__(self, name: str, fps: float, size: Size, length: int | None) -> None:
+    def __init__(self, name: str, fps: float, size: Size | None, length: int | None) -> None:
         self.name = name
         self.fps = fps
-        self.size = size
+        self._size = size
         self.length = length
         """How many frames there should be, as far as the file says; None for a camera."""
         self.lost = 0
         """Frames that should have been there in the last whole pass and could not be read."""
+
+    @property
+    def size(self) -> Size:
+        """Of the frames as they come out. A file may store them lying on a side: the first one is looked at."""
+        if self._size is None:
+            self._size = Size(*next(self.frames()).shape[:2])
+        return self._size
 
     def __iter__(self) -> Iterator[Frame]:
         return self.frames()
@@ -131,14 +138,10 @@ class _File(Video):
                 length = round(stream.duration * stream.time_base * rate)
             else:  # of the whole container, in microseconds
                 length = round((container.duration or 0) * rate / 1_000_000)
-            first = next(_decoded(container, stream, []), None)
-            if first is None:
-                raise SaccadeError(f"{path} is damaged: not one frame of it can be read")
-            size = Size(*_upright(first, None).shape[:2])
             self.exact = bool(stream.frames)
         self.path = path
         self.rate = rate
-        super().__init__(str(path), float(rate), size, max(length, 1))
+        super().__init__(str(path), float(rate), None, max(length, 1))
 
     def _stream(self, path: Path) -> Any:
         return _opened(str(path), str(path), options=_LOCAL)
@@ -152,6 +155,8 @@ class _File(Video):
                 given += 1
                 yield _upright(frame, shorter)
         assert self.length is not None
+        if not given:
+            raise SaccadeError(f"{self.name} is damaged: not one frame of it can be read")
         missing = max(self.length - given, 0)
         # A length reckoned from a duration is a frame or two off in sound files, and sound may last longer.
         if self.exact or damaged[0] or missing > max(2, self.length // 10):

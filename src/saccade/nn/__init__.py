@@ -35,9 +35,13 @@ from saccade.nn.self_attention import (
     SelfAttention2d,
 )
 from saccade.nn.setconv import SetConv
+from saccade.nn.temporal import Aligned, Alignment, TemporalAttention, TemporalConv, TemporalMean, TemporalShift
+from saccade.nn.video_vit import VideoViT
 
 __all__ = [
     "BLOCKS",
+    "Aligned",
+    "Alignment",
     "CayleyNonlocal",
     "ChebyshevNonlocal",
     "CompactGeneralised",
@@ -67,6 +71,11 @@ __all__ = [
     "SharedAffinity",
     "SpectralNonlocal",
     "StableNonlocal",
+    "TemporalAttention",
+    "TemporalConv",
+    "TemporalMean",
+    "TemporalShift",
+    "VideoViT",
     "descriptor_network",
     "learned_whitening",
     "multi_scale",

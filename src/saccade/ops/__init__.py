@@ -10,6 +10,8 @@ from saccade.ops.affinity import (
     SortedAffinity,
     TiledAffinity,
 )
+from saccade.ops.alignment import align, dealign
+from saccade.ops.assignment import assign, soft_assign
 from saccade.ops.correlation import cross_correlation, nonparametric_scale_convolution, rescale
 from saccade.ops.graph import Graph, compact, connect
 from saccade.ops.graphfilter import cayley, chebyshev, laplacian_squared
@@ -35,12 +37,15 @@ __all__ = [
     "SoftmaxAffinity",
     "SortedAffinity",
     "TiledAffinity",
+    "align",
+    "assign",
     "barycentres",
     "cayley",
     "chebyshev",
     "compact",
     "connect",
     "cross_correlation",
+    "dealign",
     "gathered",
     "gaussian_smooth",
     "hermite_basis",
@@ -57,5 +62,6 @@ __all__ = [
     "scale_pool",
     "set_convolution",
     "sinkhorn",
+    "soft_assign",
     "surroundings",
 ]

@@ -1,0 +1,97 @@
+"""Shortest augmenting paths (Jonker and Volgenant, 1987), compiled by numba: needs the extra ``fast``.
+
+Prices start from the column minima, and rows whose cheapest column is free take it; the others are let in one by one
+along the cheapest path of changes. Distances to all columns are kept side by side and never branched on, so that every
+inner loop becomes vector instructions: on 196 patches this takes a quarter to a tenth of SciPy's time on one core.
+Arithmetic is float64 whatever the similarities are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+
+def _compiled(function: Any) -> Any:
+    """Without Python's lock, and kept on disk between processes where there is a place to write."""
+    try:
+        return njit(nogil=True, cache=True)(function)
+    except RuntimeError:
+        return njit(nogil=True)(function)
+
+
+def _least(values: Any) -> float:
+    # Eight chains side by side: one chain of minima would wait for itself, and is not vectorised.
+    a = b = c = d = e = f = g = h = np.inf
+    for j in range(0, values.size, 8):
+        a, b, c, d = min(a, values[j]), min(b, values[j + 1]), min(c, values[j + 2]), min(d, values[j + 3])
+        e, f, g, h = min(e, values[j + 4]), min(f, values[j + 5]), min(g, values[j + 6]), min(h, values[j + 7])
+    return min(min(min(a, b), min(c, d)), min(min(e, f), min(g, h)))
+
+
+least = njit(nogil=True, inline="always")(_least)
+
+
+def _solve(similarity: Any, column_of: Any) -> None:
+    """Fills ``column_of`` (P, N) with the best columns for similarities (P, N, M), N <= M, all finite."""
+    problems, rows, columns = similarity.shape
+    price, open_price = np.empty(columns), np.empty(columns)
+    reach = np.full((columns + 7) // 8 * 8, np.inf)  # filled up for `least`
+    row_of, came_from = np.empty(columns, np.int64), np.empty(columns, np.int64)
+    settled, settled_at, waiting = np.empty(columns, np.int64), np.empty(columns), np.empty(rows, np.int64)
+    for p in range(problems):
+        row_of[:] = -1
+        price[:] = 0.0  # what no row takes must cost nothing: with columns to spare there is no other start
+        if rows == columns:
+            price[:] = np.inf
+            for i in range(rows):
+                for j in range(columns):
+                    price[j] = min(price[j], -np.float64(similarity[p, i, j]))
+        count = 0
+        for i in range(rows):
+            for j in range(columns):
+                reach[j] = -np.float64(similarity[p, i, j]) - price[j]
+            low = least(reach)
+            best = columns
+            for j in range(columns):
+                best = min(best, j if reach[j] == low else columns)
+            if row_of[best] < 0:
+                row_of[best], column_of[p, i] = i, best
+            else:
+                waiting[count] = i
+                count += 1
+        for k in range(count):
+            first = waiting[k]
+            for j in range(columns):
+                reach[j], open_price[j] = np.inf, price[j]
+            i, base, passed = first, 0.0, 0
+            while True:
+                for j in range(columns):
+                    far = base - np.float64(similarity[p, i, j]) - open_price[j]
+                    nearer = far < reach[j]
+                    came_from[j] = i if nearer else came_from[j]
+                    reach[j] = far if nearer else reach[j]
+                low = least(reach)
+                best = columns
+                for j in range(columns):
+                    best = min(best, j if reach[j] == low else columns)
+                i = row_of[best]
+                if i < 0:
+                    break
+                base = low + np.float64(similarity[p, i, best]) + price[best]
+                settled[passed], settled_at[passed] = best, low
+                passed += 1
+                open_price[best], reach[best] = -np.inf, np.inf  # never nearer, never the least again
+            for c in range(passed):
+                price[settled[c]] -= low - settled_at[c]
+            while True:  # back along the path, each row moves on by one column
+                i = came_from[best]
+                row_of[best] = i
+                best, column_of[p, i] = column_of[p, i], best
+                if i == first:
+                    break
+
+
+solve = _compiled(_solve)

@@ -1,0 +1,1 @@
+"""Video: what happens, and where."""
