@@ -23,7 +23,7 @@ def installed(tmp_path_factory):
         shutil.copy(ROOT / name, tree)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder), str(tree)]
-    subprocess.run(build, check=True, capture_output=True)
+    subprocess.run(build, check=True, capture_output=True, env=clean())
     (wheel,) = folder.glob("saccade-*.whl")
     shutil.rmtree(tree)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "env")], check=True)
@@ -32,6 +32,7 @@ def installed(tmp_path_factory):
         [*pip, "--python", str(python), "install", "--no-deps", "--no-index", str(wheel)],
         check=True,
         capture_output=True,
+        env=clean(),
     )
     # A path in a .pth file is searched, but the .pth files in it (such as that of an editable install) are not read.
     site = next((folder / "env" / "lib").glob("python*")) / "site-packages"
@@ -39,9 +40,13 @@ def installed(tmp_path_factory):
     return folder / "env" / "bin" / "saccade"
 
 
+def clean():
+    """Without a tree that Python was told of: pip would take it for installed."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+
+
 def call(command, *args, cwd):
-    clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    return subprocess.run([str(command), *args], cwd=cwd, env=clean, capture_output=True, text=True)
+    return subprocess.run([str(command), *args], cwd=cwd, env=clean(), capture_output=True, text=True)
 
 
 def test_it_has_nothing_of_the_source_tree(installed, tmp_path):

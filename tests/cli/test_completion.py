@@ -124,7 +124,7 @@ def test_bash_completes_with_it(tmp_path):
     (tmp_path / "script").write_text(completion.SCRIPTS["bash"])
     ask = f"""
 source {tmp_path}/script
-COMP_WORDS=(saccade show s); COMP_CWORD=2; _saccade_complete; echo "${{COMPREPLY[@]}}"
+COMP_WORDS=(saccade show sn); COMP_CWORD=2; _saccade_complete; echo "${{COMPREPLY[@]}}"
 COMP_WORDS=(saccade train snl --); COMP_CWORD=1; _saccade_complete; echo "${{COMPREPLY[@]}}"
 complete -p saccade
 """
