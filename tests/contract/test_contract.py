@@ -8,6 +8,7 @@ the name of the form) that writes a small data set from the published names, nev
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import os
 import sys
@@ -27,6 +28,7 @@ from saccade.context import Context
 from saccade.data.layouts import Layout
 from saccade.engine.evaluate import run_evaluation
 from saccade.engine.execute import execute, working
+from saccade.engine.optimisers import build_optimiser
 from saccade.engine.weights import Identity, identify, load_model
 from saccade.errors import SaccadeError
 from saccade.exporting import CannotExport, export
@@ -239,6 +241,20 @@ def test_bfloat16_autocast_is_finite_and_near_float32(name):
 
 
 # Training -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in TRAINED if name in BUILT])
+def test_optimisers_of_every_variant_find_their_parameters(name):
+    system = catalogue.load(name)
+    facts = _facts(system, next(iter(system.published.values())))
+    for preset, variant in itertools.product(system.presets, system.variants):
+        config = system.configure(preset, variant)
+        with torch.device("meta"):
+            model = system.build(config, facts)
+        for phase in system.phases(config, facts).values():
+            specs = phase.optimisers() if phase.epochs or phase.steps else {}
+            for which, spec in specs.items():
+                build_optimiser(spec, system.parameters(model, which, alone=len(specs) == 1))
 
 
 @pytest.mark.parametrize("name", TRAINED)

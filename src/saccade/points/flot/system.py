@@ -117,8 +117,8 @@ class Flot(System[Config, NoFacts]):
         "flot": Variant("FLOT, K = 1", {"model.iterations": 1}),
         "flot0": Variant("FLOT₀", {"model.iterations": 0}),
         "flot3": Variant("FLOT, K = 3", {"model.iterations": 3}),
-        "nearest": Variant("nearest neighbour", {"model.matching": "nearest"}),
-        "zero": Variant("no flow", {"model.matching": "zero"}),
+        "nearest": Variant("nearest neighbour", {"model.matching": "nearest", "train.optimiser.rates": {}}),
+        "zero": Variant("no flow", {"model.matching": "zero", "train.optimiser.rates": {}}),
         "flot5": Variant("FLOT, K = 5", {"model.iterations": 5}, headline=False),
         "euclidean": Variant("FLOT, K = 1, cost is distance", {"model.cost": "distance"}, headline=False),
     }
