@@ -235,10 +235,10 @@ def test_run_compares_on_other_data_if_asked(here, capsys):
 
 
 def test_claims_measures_stores_and_shows(here, capsys):
-    assert main(["claims", "fake-ruler", "--json", "--quiet"]) == 0
+    assert main(["claims", "fake-ruler", "--runs", "runs", "--json", "--quiet"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)
     assert entry["judgement"]["verdict"] == "holds"
-    assert entry["command"] == "saccade claims fake-ruler --json --quiet"
+    assert entry["command"] == "saccade claims fake-ruler --json --quiet"  # and not where runs were kept
     assert (here / "runs" / "fake-ruler" / "claims.json").exists()
     assert main(["claims", "fake-ruler", "--known"]) == 0
     assert "holds" in capsys.readouterr().out

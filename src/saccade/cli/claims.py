@@ -65,7 +65,7 @@ def claims(args: Sequence[str]) -> int:
         for name in names:
             if not options.known:
                 wanted = [c for c in catalogue.load(name).claims if _wanted(c.id, c.kind, options.only, kinds)]
-                command = shlex.join(["saccade", "claims", *args])
+                command = shlex.join(["saccade", "claims", *_without_place(args)])
                 found = measure(name, wanted, plan, progress, command)
                 if found:
                     place = catalogue.folder(name) / "results" if options.store else options.output.runs / name
@@ -117,3 +117,12 @@ def _in_background(args: Sequence[str], output: Output) -> int:
     else:
         print(f"process {child.pid} measures and writes {log}; stop it with: kill {child.pid}")
     return 0
+
+
+def _without_place(args: Sequence[str]) -> list[str]:
+    """Where runs are kept is no part of how a result was made."""
+    kept = [arg for arg in args if not arg.startswith("--runs=")]
+    if "--runs" in kept:
+        at = kept.index("--runs")
+        del kept[at : at + 2]
+    return kept
