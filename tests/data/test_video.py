@@ -214,3 +214,15 @@ def test_frames_are_turned_as_the_camera_was_held(tmp_path):
         assert frame[:28].mean() < 10
         assert frame[36:].mean() > 245
     assert video.at([0], shorter=24).shape == (1, 32, 24, 3)
+
+
+def test_frames_of_a_camera_cannot_be_chosen(monkeypatch):
+    from contextlib import nullcontext
+    from types import SimpleNamespace
+
+    stream = SimpleNamespace(average_rate=30, height=48, width=64)  # no camera here: its container alone is made up
+    monkeypatch.setattr("saccade.data.video._opened", lambda *args, **options: nullcontext((None, stream)))
+    camera = open_video(0)
+    assert (camera.fps, tuple(camera.size), camera.length) == (30.0, (48, 64), None)
+    with pytest.raises(SaccadeError, match="camera 0 is a camera: its frames come in order alone"):
+        camera.at([0, 3])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -41,7 +42,7 @@ class Size(NamedTuple):
     width: int
 
 
-class Video:
+class Video(ABC):
     """Frames in order; iterating again begins again."""
 
     def __init__(self, name: str, fps: float, size: Size | None, length: int | None) -> None:
@@ -63,21 +64,20 @@ class Video:
     def __iter__(self) -> Iterator[Frame]:
         return self.frames()
 
+    @abstractmethod
     def frames(self, shorter: int | None = None) -> Iterator[Frame]:
         """All frames in order. ``shorter`` scales them, so that their shorter side has so many pixels."""
-        raise NotImplementedError
 
+    @abstractmethod
     def at(self, indices: Sequence[int], shorter: int | None = None) -> Frame:
         """Some frames as one array (K, H, W, 3), in the order asked for (an index may come twice), without reading
         the rest: frame i is the one shown at ``i / fps``."""
-        raise NotImplementedError
 
     def _checked(self, indices: Sequence[int]) -> list[int]:
         wanted = [int(i) for i in indices]
         if not wanted:
             raise SaccadeError(f"no frame of {self.name} was asked for")
-        if self.length is None:
-            raise SaccadeError(f"{self.name} is a camera: its frames come in order alone")
+        assert self.length is not None, "a camera has no frames to choose from"
         for index in (min(wanted), max(wanted)):
             if not 0 <= index < self.length:
                 raise SaccadeError(f"{self.name} has the frames 0 to {self.length - 1}, not {index}")
@@ -335,6 +335,9 @@ class _Camera(Video):
         with _opened(self.name, self.place, format=self.format) as (container, stream):
             for frame in _decoded(container, stream, []):
                 yield _upright(frame, shorter)
+
+    def at(self, indices: Sequence[int], shorter: int | None = None) -> Frame:
+        raise SaccadeError(f"{self.name} is a camera: its frames come in order alone")
 
 
 # Writing -------------------------------------------------------------------------------------------------------------
