@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from saccade.data import images
+from saccade.data.classfolders import class_files
 from saccade.data.images import find_images, read_image
 from saccade.data.layouts import Layout, read_all
 from saccade.data.pickles import read_arrays
-from saccade.errors import SaccadeError, Several
+from saccade.errors import SaccadeError
 
 SIDE = 32
 
@@ -243,31 +244,9 @@ def read_class_folders(path: Path, split: str) -> LabelledFiles:
     """``PATH/<split>/<class>/*.jpg``. ``test`` may stand for ``val`` and the other way round."""
     stands_in = {"train": ["train"], "val": ["val", "test"], "test": ["test", "val"]}
     try:
-        return _class_folders(path, split, [path / name for name in stands_in[split]])
+        return LabelledFiles(*class_files(path, split, stands_in, find_images, "picture"))
     except OSError as error:
         raise SaccadeError(f"{error.filename or path} cannot be read: {error.strerror}") from error
-
-
-def _class_folders(path: Path, split: str, folders: Sequence[Path]) -> LabelledFiles:
-    folder = next((f for f in folders if f.is_dir()), None)
-    if folder is None:
-        raise SaccadeError(f"{path} has no folder {split!r}: expected {path.name}/{split}/<class>/<picture>")
-    # Classes are those of the training folder, so that every split numbers them alike.
-    training = path / "train"
-    classes = sorted(p.name for p in (training if training.is_dir() else folder).iterdir() if p.is_dir())
-    if not classes:
-        raise SaccadeError(f"{folder} has no class folders: expected {folder.name}/<class>/<picture>")
-    unknown = sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name not in classes)
-    if unknown:
-        raise SaccadeError(f"{folder} has the class {unknown[0]!r}, which {training} has not")
-    files = {name: find_images(folder / name) for name in classes}
-    empty = [f"{folder / name} holds no pictures" for name, found in files.items() if not found]
-    if empty and split == "train":
-        raise Several(empty)
-    pairs = [(file, label) for label, name in enumerate(classes) for file in files[name]]
-    if not pairs:
-        raise SaccadeError(f"{folder} holds no pictures")
-    return LabelledFiles(tuple(f for f, _ in pairs), tuple(label for _, label in pairs), tuple(classes))
 
 
 LAYOUTS = {

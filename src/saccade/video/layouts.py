@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from saccade.data.classfolders import class_files
 from saccade.data.layouts import Layout
 from saccade.data.video import SUFFIXES, is_video
-from saccade.errors import SaccadeError, Several, reason
+from saccade.errors import SaccadeError, reason
 from saccade.files import read_json
 from saccade.video.data import Labelled
 
@@ -41,23 +42,7 @@ def _told(read: Callable[..., Labelled]) -> Callable[..., Labelled]:
 @_told
 def read_class_folders(path: Path, split: str) -> Labelled:
     """``PATH/<split>/<class>/`` with video files or folders of frames."""
-    folder = next((path / name for name in STANDS_IN[split] if (path / name).is_dir()), None)
-    if folder is None:
-        raise SaccadeError(f"{path} has no folder {split!r}: expected {path.name}/{split}/<class>/<video>")
-    # Classes are those of the training folder, so that every split numbers them alike.
-    training = path / "train"
-    classes = sorted(p.name for p in (training if training.is_dir() else folder).iterdir() if p.is_dir())
-    if not classes:
-        raise SaccadeError(f"{folder} has no class folders: expected {folder.name}/<class>/<video>")
-    unknown = sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name not in classes)
-    if unknown:
-        raise SaccadeError(f"{folder} has the class {unknown[0]!r}, which {training} has not")
-    files = {name: _videos(folder / name) for name in classes}
-    empty = [f"{folder / name} holds no videos" for name, found in files.items() if not found]
-    if empty and split == "train":
-        raise Several(empty)
-    pairs = [(file, label) for label, name in enumerate(classes) for file in files[name]]
-    return Labelled(tuple(f for f, _ in pairs), tuple(label for _, label in pairs), tuple(classes))
+    return Labelled(*class_files(path, split, STANDS_IN, _videos, "video"))
 
 
 def _videos(folder: Path) -> list[Path]:
