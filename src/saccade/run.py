@@ -87,7 +87,9 @@ class Order:
     def key(self) -> str:
         """Equal for orders that give equal results (up to rounding): runs are shared by it."""
         settings = {"precision": self.runtime.precision, "init": self.init}
-        return digest({"system": self.system, "config": to_json(self.config), **settings})
+        # As it is read back: a number that code gives as 1 is 1.0 in the file of a run.
+        config = from_json(type(self.config), to_json(self.config), f"a config of {self.system}")
+        return digest({"system": self.system, "config": to_json(config), **settings})
 
     @classmethod
     def read(cls, path: Path) -> Order:

@@ -34,7 +34,7 @@ from saccade.errors import SaccadeError
 from saccade.exporting import CannotExport, export
 from saccade.inputs import kinds
 from saccade.progress import Progress
-from saccade.run import Runtime
+from saccade.run import Order, Runtime
 
 TESTS = Path(__file__).parents[1]
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
@@ -170,7 +170,10 @@ def test_every_preset_and_variant_makes_a_config_that_survives_json(name):
     for preset in system.presets:
         for variant in (None, *system.variants):
             config = system.configure(preset, variant)
-            assert from_json(system.config_type, json.loads(json.dumps(to_json(config)))) == config
+            again = from_json(system.config_type, json.loads(json.dumps(to_json(config))))
+            assert again == config
+            keys = {Order(name, preset, variant, settings).key for settings in (config, again)}
+            assert len(keys) == 1, "a finished run could not be found again"
 
 
 @pytest.mark.parametrize("name", TRAINED)
