@@ -1,0 +1,134 @@
+"""Pieces of pages as HTML, each from what it shows. Everything that was typed or read is escaped."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, Template
+
+from saccade.about import About
+from saccade.app.jobs import Job
+from saccade.app.shelf import Report
+from saccade.app.uploads import Upload
+from saccade.inputs import Artifact
+from saccade.progress import clock
+
+LONGEST_TEXT = 20_000
+MOST_ROWS = 100
+MOST_COLUMNS = 14
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.globals["clock"] = clock
+    return environment.from_string(files("saccade.app").joinpath("parts.html").read_text(encoding="utf-8"))
+
+
+def _part(name: str, *values: Any) -> str:
+    return f'<div class="sac">{getattr(_template().module, name)(*values)}</div>'
+
+
+def style() -> str:
+    return files("saccade.app").joinpath("style.css").read_text(encoding="utf-8")
+
+
+def front(count: int) -> str:
+    return _part("front", count)
+
+
+def cards(pages: Sequence[About]) -> str:
+    return _part("cards", pages)
+
+
+def head(page: About) -> str:
+    return _part("head", page)
+
+
+def reports(page: About, found: Sequence[Report], caption: str) -> str:
+    return _part("reports", page, found, caption)
+
+
+def claims(page: About, found: Sequence[dict[str, str]]) -> str:
+    return _part("claims", page, found)
+
+
+def uploaded(found: Sequence[Upload]) -> str:
+    return _part("uploaded", found) if found else ""
+
+
+def heading(text: str) -> str:
+    return f'<div class="sac"><h2>{html.escape(text)}</h2></div>'
+
+
+def note(text: str) -> str:
+    return f'<div class="sac"><p class="note">{html.escape(text)}</p></div>'
+
+
+def wrong(sentence: str) -> str:
+    return f'<div class="sac"><p class="wrong">{html.escape(sentence)}</p></div>'
+
+
+def job(found: Job, ahead: int) -> str:
+    """How far a job is, or what it came to."""
+    if found.state == "done" and found.what == "prediction":
+        shown = [_shown(found, number) for number, artifact in enumerate(found.made) if artifact.kind != "folder"]
+        return _part("results", found, sorted(shown, key=lambda item: item["order"]))
+    return _part("job", found, ahead, list(found.progress.pieces.values()))
+
+
+_ORDER = ("image", "video", "html", "table", "text", "json", "cloud")
+"""What is looked at first."""
+
+
+def _shown(found: Job, number: int) -> dict[str, Any]:
+    artifact = found.made[number]
+    shown: dict[str, Any] = {
+        "kind": artifact.kind,
+        "caption": artifact.caption,
+        "name": artifact.path.name,
+        "url": f"/_/result/{found.token}/{number}",
+        "moving": artifact.path.suffix.lower() in (".gif", ".webp"),
+        "order": _ORDER.index(artifact.kind) if artifact.kind in _ORDER else len(_ORDER),
+    }
+    if artifact.kind in ("table", "text", "json"):
+        shown |= _read(artifact)
+    return shown
+
+
+def _read(artifact: Artifact) -> dict[str, Any]:
+    try:
+        with artifact.path.open(encoding="utf-8", errors="replace") as file:
+            text = file.read(LONGEST_TEXT)
+    except OSError:
+        return {}
+    if artifact.path.suffix.lower() in (".csv", ".tsv"):
+        rows = list(csv.reader(io.StringIO(text), delimiter="\t" if artifact.path.suffix == ".tsv" else ","))
+        return {"rows": [row[:MOST_COLUMNS] for row in rows[:MOST_ROWS]]}
+    if artifact.path.suffix.lower() == ".json" and len(text) < LONGEST_TEXT:
+        try:
+            return _as_rows(json.loads(text)) or {"text": text}
+        except (ValueError, RecursionError):
+            pass
+    return {"text": text}
+
+
+def _as_rows(found: Any) -> dict[str, Any]:
+    """A flat JSON object reads better as a table."""
+    if isinstance(found, dict) and found and all(isinstance(v, str | int | float | bool) for v in found.values()):
+        pairs = [[str(k), f"{v:.4g}" if isinstance(v, float) else str(v)] for k, v in found.items()]
+        return {"rows": [["", ""], *pairs]}
+    return {}
+
+
+def download_name(path: Path) -> str:
+    """A file name that is safe in a header."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in path.name)
