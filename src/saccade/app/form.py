@@ -1,7 +1,7 @@
 """A form from a system's typed inputs: what to ask for, in which order, and how to say it.
 
-Points and boxes are chosen by clicking on what comes before them. Texts that may stay empty are left to the command
-line: so far they name files of the machine that runs, and what a visitor types never becomes a path.
+Points and boxes are chosen by clicking on what comes before them. Texts that name files, as their help says, are left
+to the command line; and whatever a visitor types in the others never becomes a path (:func:`safe_text`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ast
 import dataclasses
 import inspect
 import math
+import re
 import textwrap
 import typing
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ SHOWN = (Kind.IMAGE, Kind.IMAGES, Kind.VIDEO, Kind.VIDEOS)
 """Kinds that have a picture to click on."""
 PICKED = (Kind.POINTS, Kind.BOXES)
 LONGEST_TEXT = 2000
+_FILE = re.compile(r"\bfile\b|\bcsv\b|\bfolder\b|^Weights\b")
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def form(system: System[Any, Any]) -> tuple[Field, ...]:
         return ()
     found: list[Field] = []
     for field in _fields(system.inputs_type):
-        if field.kind is Kind.TEXT and not field.required and not field.default:
+        if field.kind is Kind.TEXT and not field.required and _FILE.search(field.help):
             continue
         if field.kind in PICKED:
             on = next((f.name for f in reversed(found) if f.kind in SHOWN), "")

@@ -84,12 +84,6 @@ class _SystemPage:
         gr.HTML(parts.heading("Reports"))
         reports = gr.HTML(elem_id="reports")
         gr.HTML(parts.heading("Claims"))
-        gr.HTML(
-            parts.note(
-                "What the paper says, and what was measured. A claim that does not hold is shown as not holding; "
-                "one that this scale cannot decide says so."
-            )
-        )
         claims = gr.HTML(elem_id="claims")
         site.load(self._measured, None, [reports, claims], **QUIET)
 
@@ -176,7 +170,7 @@ class _SystemPage:
             file_count="multiple" if one.several else "single",
             label=f"{label}: {name_of(one.kind).rstrip(',')}",
             elem_id=f"file-{one.name}",
-            height=130,
+            height=150,
         )
         self.notes[one.name] = note = gr.HTML(parts.note(one.help), elem_id=f"note-{one.name}")
         picked = next((f for f in self.demo.fields if f.on == one.name), None)

@@ -7,6 +7,7 @@ import html
 import io
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +17,7 @@ from jinja2 import Environment, Template
 
 from saccade.about import About
 from saccade.app.jobs import Job
-from saccade.app.shelf import Report
+from saccade.app.shelf import STYLES, Claimed, Report
 from saccade.app.uploads import Upload
 from saccade.inputs import Artifact
 from saccade.progress import clock
@@ -57,8 +58,23 @@ def reports(page: About, found: Sequence[Report], caption: str) -> str:
     return _part("reports", page, found, caption)
 
 
-def claims(page: About, found: Sequence[dict[str, str]]) -> str:
-    return _part("claims", page, found)
+_KINDS = {
+    "empirical": "Comparisons, measured by training",
+    "cost": "Cost, measured",
+    "exact": "Mathematics, checked exactly",
+}
+
+
+def claims(page: About, found: Sequence[Claimed]) -> str:
+    """Verdicts counted, then the claims by kind."""
+    groups = [(kind, told, [c for c in found if c.kind == kind]) for kind, told in _KINDS.items()]
+    tally = [(verdict, style, sum(c.verdict == verdict for c in found)) for verdict, style in STYLES.items()]
+    tally.append(("not measured yet", "none", sum(c.verdict == "not measured yet" for c in found)))
+    common = found[0].age if found and len({c.age for c in found}) == 1 else ""
+    if not common:
+        found = [replace(c, figures=f"{c.figures} · {c.age}") if c.age else c for c in found]
+        groups = [(kind, told, [c for c in found if c.kind == kind]) for kind, told in _KINDS.items()]
+    return _part("claims", page, [g for g in groups if g[2]], [t for t in tally if t[2]], common)
 
 
 def uploaded(found: Sequence[Upload]) -> str:

@@ -14,6 +14,7 @@ import socket
 import sys
 import tempfile
 import threading
+import warnings
 import webbrowser
 import zipfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -83,7 +84,12 @@ def create(gallery: Gallery, host: str = LOOPBACK[0]) -> FastAPI:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, host])
     font = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]
     mono = ["ui-monospace", "Menlo", "Consolas", "monospace"]
-    blue = gr.themes.colors.sky
+    with warnings.catch_warnings():  # of what is switched off below anyway
+        warnings.filterwarnings("ignore", "SSR mode")
+        return _mounted(app, gallery, host, gr.themes.Base(primary_hue="sky", neutral_hue="stone", font=font, font_mono=mono))
+
+
+def _mounted(app: FastAPI, gallery: Gallery, host: str, theme: Any) -> FastAPI:
     return gr.mount_gradio_app(
         app,
         pages.build(gallery).queue(default_concurrency_limit=16, max_size=200),
@@ -99,7 +105,7 @@ def create(gallery: Gallery, host: str = LOOPBACK[0]) -> FastAPI:
         enable_monitoring=False,
         pwa=False,
         mcp_server=False,
-        theme=gr.themes.Base(primary_hue=blue, neutral_hue="stone", font=font, font_mono=mono),
+        theme=theme,
         css=parts.style(),
     )
 

@@ -110,7 +110,8 @@ def reports(name: str, root: Path) -> list[Report]:
 
 def _report(folder: Path, what: str) -> Report:
     date, rest = _dated(folder.name)
-    return Report(f"{what}-{folder.name}", f"{rest or what}, {date}", folder / "report.html", _pictures(folder))
+    title = f"{'all variants' if what == 'comparison' else 'one run'}: {rest or folder.name}, {date}"
+    return Report(f"{what}-{folder.name}", title, folder / "report.html", _pictures(folder))
 
 
 def _dated(name: str) -> tuple[str, str]:
@@ -155,26 +156,35 @@ def _listed(name: str, found: Sequence[Run]) -> Iterator[Weights]:
 STYLES = {"holds": "good", "does not hold": "bad", "not resolved at this scale": "open", "cannot be judged here": "none"}
 
 
-def claims(name: str, root: Path) -> list[dict[str, str]]:
-    """Every claim of a system with its verdict and figures, for the page."""
-    return [_claim(entry) for entry in known(name, root)]
+@dataclass(frozen=True)
+class Claimed:
+    """A claim with its verdict and figures, in words."""
+
+    statement: str
+    kind: str
+    verdict: str
+    style: str
+    figures: str
+    age: str = ""
+    """What to know of a result that is not of today's code."""
 
 
-def _claim(entry: Entry) -> dict[str, str]:
+def claims(name: str, root: Path) -> list[Claimed]:
+    """Every claim of a system with the latest that is known of it."""
+    return [_claimed(entry) for entry in known(name, root)]
+
+
+def _claimed(entry: Entry) -> Claimed:
     claim, found = entry.claim, entry.judgement
-    figures = [claim.source, claim.kind, f"expected {claim.sense} {claim.threshold:g} {claim.unit}".strip()]
+    figures = [claim.source, f"expected {claim.sense} {claim.threshold:g} {claim.unit}".strip()]
     if found is None:
         figures.append(f"measure it with: saccade claims {entry.system} --only {claim.id}")
-        return {"statement": claim.statement, "verdict": "not measured yet", "style": "none", "figures": _row(figures)}
+        return Claimed(claim.statement, claim.kind, "not measured yet", "none", " · ".join(figures))
     if found.measured is not None:
         text = f"measured {found.measured:.3g} {claim.unit}".strip()
         if len(found.values) > 1 and found.low is not None and found.high is not None:
             text += f" (90 % interval {found.low:.3g} to {found.high:.3g})"
         figures.append(text)
-    figures += [text for text in (found.reason, AGES[entry.age]) if text]
-    style = STYLES[found.verdict]
-    return {"statement": claim.statement, "verdict": found.verdict, "style": style, "figures": _row(figures)}
-
-
-def _row(figures: Sequence[str]) -> str:
-    return " · ".join(figures)
+    figures += [found.reason] if found.reason else []
+    verdict, age = found.verdict, AGES[entry.age]
+    return Claimed(claim.statement, claim.kind, verdict, STYLES[verdict], " · ".join(figures), age)
