@@ -151,7 +151,15 @@ def test_the_example_of_a_system_is_what_its_form_takes(gallery, name):
     for field in demo.fields:
         if field.required:
             assert field.name in given
-        if field.name in given and field.kind.value in ("image", "images", "video", "videos", "cloud", "graph", "folder"):
+        if field.name in given and field.kind.value in (
+            "image",
+            "images",
+            "video",
+            "videos",
+            "cloud",
+            "graph",
+            "folder",
+        ):
             assert demo.checked(field, given[field.name])
 
 

@@ -82,7 +82,8 @@ def test_a_picture_is_known_by_its_content_and_gets_the_ending_it_has(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"hello", b"\x89PNG\r\n\x1a\n", b"%!PS-Adobe-3.0 EPSF-3.0\n", b"<svg xmlns='http://www.w3.org/2000/svg'/>"]
+    "content",
+    [b"hello", b"\x89PNG\r\n\x1a\n", b"%!PS-Adobe-3.0 EPSF-3.0\n", b"<svg xmlns='http://www.w3.org/2000/svg'/>"],
 )
 def test_what_is_no_picture_is_refused_whatever_its_name(tmp_path, content):
     path = tmp_path / "photo.png"
@@ -170,7 +171,8 @@ def test_a_cloud_is_known_by_its_content(tmp_path):
     np.save(tmp_path / "a.npy", points)
     np.savez(tmp_path / "b.npz", points=points)
     (tmp_path / "c.ply").write_text(
-        "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n1 2 3\n"
+        "ply\nformat ascii 1.0\nelement vertex 1\n"
+        "property float x\nproperty float y\nproperty float z\nend_header\n1 2 3\n"
     )
     (tmp_path / "d.bin").write_bytes(np.zeros((5, 4), "<f4").tobytes())
     for name, (suffix, count) in {

@@ -1,4 +1,4 @@
-"""A gallery that runs, and browsers that visit it. ``make test-browser`` brings what is needed and sets the variable."""
+"""A gallery that runs, and browsers that visit it: ``make test-browser`` brings what they need."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SMALL = {
     "lattqe": {"extractor.backbone": "resnet18"},
     "ata": {},
 }
-"""Systems whose demos are tried, and what makes them quick. Nobody trains them: what comes out is nonsense, and soon."""
+"""Systems whose demos are tried, and what makes them quick. Nobody trains them: what comes out is nonsense."""
 
 
 @pytest.fixture(scope="session")

@@ -60,7 +60,9 @@ def test_the_search_and_the_task_choose_what_the_wall_shows(gallery, visitor):
     seen.type("#search textarea, #search input", " ")
     seen.until(lambda: len(seen.all(".card")) == len(catalogue.names()), "not all come back")
     seen.click("#task input")
-    option = seen.until(lambda: [e for e in seen.all("[role=option]") if e.text.strip().endswith("tracking")], "no task")
+    option = seen.until(
+        lambda: [e for e in seen.all("[role=option]") if e.text.strip().endswith("tracking")], "no task"
+    )
     option[0].click()
     seen.until(lambda: [e.get_attribute("id") for e in seen.all(".card")] == ["card-sesiam"], "task does not choose")
 
@@ -242,5 +244,3 @@ def test_the_result_can_be_downloaded_whole(gallery, visitor, tmp_path):
         archive = zipfile.ZipFile(io.BytesIO(answer.read()))
     assert archive.testzip() is None
     assert archive.namelist()
-
-

@@ -15,6 +15,7 @@ import textwrap
 import typing
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from saccade.config import from_json
@@ -104,7 +105,7 @@ def documented(kind: type) -> dict[str, str]:
         return {}
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     found = {}
-    for line, below in zip(body, body[1:], strict=False):
+    for line, below in pairwise(body):
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
             text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
             found[line.target.id] = " ".join(str(text).split())

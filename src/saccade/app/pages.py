@@ -195,9 +195,7 @@ class _SystemPage:
             picture, more = sentence(lambda: self.demo.picture(one, given)) if found else (None, "")
             view = picking.shown(picture, picked.kind, []) if picture is not None else None
             show = gr.update(visible=view is not None)
-            hint = gr.update(
-                value=parts.note(picking.told(picked.kind, [], picked.required)), visible=view is not None
-            )
+            hint = gr.update(value=parts.note(picking.told(picked.kind, [], picked.required)), visible=view is not None)
             return parts.wrong(more) if more else text, view, show, hint, show
 
         files.change(changed, files, outputs, **QUIET)

@@ -86,7 +86,9 @@ def create(gallery: Gallery, host: str = LOOPBACK[0]) -> FastAPI:
     mono = ["ui-monospace", "Menlo", "Consolas", "monospace"]
     with warnings.catch_warnings():  # of what is switched off below anyway
         warnings.filterwarnings("ignore", "SSR mode")
-        return _mounted(app, gallery, host, gr.themes.Base(primary_hue="sky", neutral_hue="stone", font=font, font_mono=mono))
+        return _mounted(
+            app, gallery, host, gr.themes.Base(primary_hue="sky", neutral_hue="stone", font=font, font_mono=mono)
+        )
 
 
 def _mounted(app: FastAPI, gallery: Gallery, host: str, theme: Any) -> FastAPI:

@@ -153,7 +153,12 @@ def _listed(name: str, found: Sequence[Run]) -> Iterator[Weights]:
 
 # Claims ---------------------------------------------------------------------------------------------------------------
 
-STYLES = {"holds": "good", "does not hold": "bad", "not resolved at this scale": "open", "cannot be judged here": "none"}
+STYLES = {
+    "holds": "good",
+    "does not hold": "bad",
+    "not resolved at this scale": "open",
+    "cannot be judged here": "none",
+}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +34,9 @@ class GalleryOptions:
 
 
 def gallery(args: Sequence[str]) -> int:
-    options = read(GalleryOptions, args, "gallery", "The systems, reports and live demos as a web page on this machine.")
+    options = read(
+        GalleryOptions, args, "gallery", "The systems, reports and live demos as a web page on this machine."
+    )
     if not 0 <= options.port <= 65535:
         raise SaccadeError(f"--port is a number from 0 to 65535, got {options.port}")
     if importlib.util.find_spec("gradio") is None:
@@ -41,8 +44,6 @@ def gallery(args: Sequence[str]) -> int:
     from saccade.app.server import serve
 
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # either one closes it, and removes what it kept
-    try:
+    with suppress(KeyboardInterrupt):
         serve(options.runs, options.host, options.port, options.limits, options.open)
-    except KeyboardInterrupt:
-        pass
     return 0
