@@ -50,7 +50,6 @@ SMALL = {
     "patchwise": {},
     "csalr": {},
     "lattqe": {"extractor.backbone": "resnet18"},
-    "ata": {},
 }
 """Systems whose demos are tried, and what makes them quick. Nobody trains them: what comes out is nonsense."""
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -244,7 +245,7 @@ class _SystemPage:
         made = []
         for name in self.pickers:
             one = self.demo.field(name)
-            picture, _ = sentence(lambda one=one: self.demo.picture(self.demo.field(one.on), given[one.on]))
+            picture, _ = sentence(partial(self.demo.picture, self.demo.field(one.on), given[one.on]))
             made.append(gr.update() if picture is None else picking.shown(picture, one.kind, given[name] or []))
         return made[0] if len(made) == 1 else made
 

@@ -65,11 +65,13 @@ _KINDS = {
 }
 
 
+_PLURAL = {"holds": "hold", "does not hold": "do not hold", "cannot be judged here": "that cannot be judged here"}
+
+
 def claims(page: About, found: Sequence[Claimed]) -> str:
     """Verdicts counted, then the claims by kind."""
     groups = [(kind, told, [c for c in found if c.kind == kind]) for kind, told in _KINDS.items()]
-    tally = [(verdict, style, sum(c.verdict == verdict for c in found)) for verdict, style in STYLES.items()]
-    tally.append(("not measured yet", "none", sum(c.verdict == "not measured yet" for c in found)))
+    tally = [(_PLURAL.get(v, v), style, sum(c.verdict == v for c in found)) for v, style in STYLES.items()]
     common = found[0].age if found and len({c.age for c in found}) == 1 else ""
     if not common:
         found = [replace(c, figures=f"{c.figures} · {c.age}") if c.age else c for c in found]

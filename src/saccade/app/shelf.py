@@ -158,6 +158,7 @@ STYLES = {
     "does not hold": "bad",
     "not resolved at this scale": "open",
     "cannot be judged here": "none",
+    "not measured yet": "none",
 }
 
 

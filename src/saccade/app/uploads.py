@@ -178,7 +178,9 @@ def _cloud(path: Path, limits: Limits) -> Upload:
     elif path.suffix.lower() == ".bin" and path.stat().st_size % 16 == 0:  # bare numbers: there is nothing else to see
         suffix = ".bin"
     else:
-        raise SaccadeError(f"{path.name} is not a point cloud that can be read: expected {name_of(Kind.CLOUD)[14:-1]}")
+        raise SaccadeError(
+            f"{path.name} is not a point cloud that can be read: expected .npy, .npz, .ply, .pcd or .bin"
+        )
     named = path if path.suffix.lower() == suffix else _beside(path, suffix)
     try:
         if suffix == ".npy":

@@ -28,9 +28,11 @@ def work(folder: Path) -> None:
     inputs: Any = from_json(system.inputs_type, order["inputs"], f"{order['system']}'s inputs")
     with show_progress() as progress:
         task = progress.start("opening the weights" if order["weights"] else "beginning", None)
-        model, identity = None, Identity(order["system"], "tiny", "", system.configure("tiny"), system.facts_type())
+        model: Any = None
         if order["weights"]:
             model, identity = load_model_of(system, Path(order["weights"]))
+        else:
+            identity = Identity(order["system"], "tiny", "", system.configure("tiny"), system.facts_type())
         progress.finish(task)
         task = progress.start("computing", None)
         made = run_prediction(system, identity, model, inputs, folder / OUTPUTS, None, progress)
