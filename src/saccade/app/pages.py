@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -21,6 +21,9 @@ from saccade.inputs import Kind
 
 EVERY = "every task"
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+Clicks = dict[str, Any]
+NO_CLICKS: Clicks = {"on": "", "clicks": []}
+"""Places chosen on a file, and which file that is."""
 LOOK = 0.4
 """Seconds between two looks at a job."""
 
@@ -46,7 +49,7 @@ def build(gallery: Gallery) -> gr.Blocks:
         def find(typed: str, chosen: str) -> str:
             return parts.cards(shelf.matching(pages, typed or "", "" if chosen in (EVERY, None) else chosen))
 
-        gr.on([words.input, task.change], find, [words, task], wall, **QUIET)
+        gr.on([words.input, task.change], find, [words, task], wall, trigger_mode="always_last", **QUIET)
     for page in pages:
         try:
             system = catalogue.load(page.name)
@@ -129,6 +132,7 @@ class _SystemPage:
 
         def begin(chosen: str | None, *values: Any) -> tuple[Any, ...]:
             given = dict(zip(names, values, strict=True))
+            given |= {name: given[name]["clicks"] for name in self.pickers}
             job, wrong = sentence(lambda: demo.begin(given, chosen or ""))
             return self._begun(job, wrong)
 
@@ -143,9 +147,7 @@ class _SystemPage:
         followed.then(self._status, None, status, **QUIET)
         stop.click(self._stop, token, stop, queue=False, **QUIET)
         outputs = [self.components[name] for name in names]
-        example.click(lambda: self._example(names), None, outputs, **QUIET).then(
-            self._redraw, [self.components[n] for n in names], list(self.pickers.values()), **QUIET
-        )
+        example.click(lambda: self._example(names), None, outputs, **QUIET)
 
     def _status(self) -> tuple[Any, ...]:
         """Which weights there are, or the offer to train some."""
@@ -160,9 +162,7 @@ class _SystemPage:
     def _ask(self, one: Field) -> None:
         if one.kind in FILES:
             self._files(one)
-        elif one.kind in PICKED:
-            self.components[one.name] = gr.State([])
-        else:
+        elif one.kind not in PICKED:  # those are drawn with the picture that they are chosen on
             self.components[one.name] = _setting(one)
 
     def _files(self, one: Field) -> None:
@@ -174,9 +174,9 @@ class _SystemPage:
             height=150,
         )
         self.notes[one.name] = note = gr.HTML(parts.note(one.help), elem_id=f"note-{one.name}")
-        picked = next((f for f in self.demo.fields if f.on == one.name), None)
+        picked = next((f for f in self.demo.fields if f.on == one.name), None) if one.kind in SHOWN else None
         outputs = [note]
-        if picked is not None and one.kind in SHOWN:
+        if picked is not None:
             with gr.Group(visible=False) as group:
                 picker = gr.Image(
                     interactive=False, show_label=False, elem_classes="picker", elem_id=f"picker-{picked.name}",
@@ -184,22 +184,25 @@ class _SystemPage:
                 )  # fmt: skip
             told = gr.HTML(visible=False, elem_id=f"told-{picked.name}")
             again = gr.Button("Choose again", size="sm", visible=False, elem_id=f"again-{picked.name}")
-            self.pickers[picked.name] = picker
-            self.notes[picked.name] = (group, told, again)
-            outputs += [picker, group, told, again]
+            clicks = gr.State(NO_CLICKS)
+            self.components[picked.name], self.pickers[picked.name] = clicks, (picker, told, again)
+            outputs += [picker, group, told, again, clicks]
 
-        def changed(given: Any) -> Any:
+        def changed(given: Any, *before: Clicks) -> Any:
             found, wrong = sentence(lambda: self.demo.checked(one, given))
             text = parts.wrong(wrong) if wrong else parts.uploaded(found) or parts.note(one.help)
             if picked is None:
                 return text
+            # Clicks belong to one file: those of another are forgotten.
+            kept = before[0] if found and before[0]["on"] in (str(found[0].path), found[0].name) else NO_CLICKS
             picture, more = sentence(lambda: self.demo.picture(one, given)) if found else (None, "")
-            view = picking.shown(picture, picked.kind, []) if picture is not None else None
+            view = picking.shown(picture, picked.kind, kept["clicks"]) if picture is not None else None
             show = gr.update(visible=view is not None)
-            hint = gr.update(value=parts.note(picking.told(picked.kind, [], picked.required)), visible=view is not None)
-            return parts.wrong(more) if more else text, view, show, hint, show
+            told = parts.note(picking.told(picked.kind, kept["clicks"], picked.required))
+            hint = gr.update(value=told, visible=view is not None)
+            return parts.wrong(more) if more else text, view, show, hint, show, kept
 
-        files.change(changed, files, outputs, **QUIET)
+        files.change(changed, [files, clicks] if picked is not None else files, outputs, **QUIET)
 
     def _wire_places(self) -> None:
         for one in self.demo.fields:
@@ -207,47 +210,45 @@ class _SystemPage:
                 self._wire(one)
 
     def _wire(self, one: Field) -> None:
-        files, clicks, picker = self.components[one.on], self.components[one.name], self.pickers[one.name]
-        _, told, again = self.notes[one.name]
+        files, clicks, (picker, told, again) = (
+            self.components[one.on],
+            self.components[one.name],
+            self.pickers[one.name],
+        )
         source = self.demo.field(one.on)
 
-        def pick(given: Any, before: list[list[float]], event: gr.SelectData) -> tuple[Any, ...]:
+        def pick(given: Any, before: Clicks, event: gr.SelectData) -> tuple[Any, ...]:
             def work() -> tuple[Any, ...]:
-                picture = self.demo.picture(source, given)
-                after = picking.clicked(picture, one.kind, before, event.index)
-                return after, picking.shown(picture, one.kind, after), picking.told(one.kind, after, one.required)
+                on, picture = self.demo.checked(source, given)[0], self.demo.picture(source, given)
+                after = picking.clicked(picture, one.kind, before["clicks"], event.index)
+                told = parts.note(picking.told(one.kind, after, one.required))
+                return {"on": str(on.path), "clicks": after}, picking.shown(picture, one.kind, after), told
 
             found, wrong = sentence(work)
-            return (before, gr.update(), parts.wrong(wrong)) if wrong else (*found[:2], parts.note(found[2]))
+            return (before, gr.update(), parts.wrong(wrong)) if wrong else found
 
         def clear(given: Any) -> tuple[Any, ...]:
             picture, wrong = sentence(lambda: self.demo.picture(source, given))
             view = picking.shown(picture, one.kind, []) if picture is not None else None
-            return [], view, parts.wrong(wrong) if wrong else parts.note(picking.told(one.kind, [], one.required))
+            told = parts.wrong(wrong) if wrong else parts.note(picking.told(one.kind, [], one.required))
+            return NO_CLICKS, view, told
 
         picker.select(pick, [files, clicks], [clicks, picker, told], **QUIET)
         again.click(clear, files, [clicks, picker, told], **QUIET)
-        files.upload(lambda: [], None, clicks, **QUIET)
-        files.clear(lambda: [], None, clicks, **QUIET)
 
     def _example(self, names: list[str]) -> list[Any]:
         given, _ = sentence(self.demo.example)
-        made: list[Any] = []
-        for name in names:
-            one = self.demo.field(name)
-            value = (given or {}).get(name, [] if one.kind in PICKED else gr.update())
-            made.append(clicks_of(value, one) if one.kind in PICKED else value)
-        return made
+        return [self._given(given or {}, self.demo.field(name)) for name in names]
 
-    def _redraw(self, *values: Any) -> Any:
-        """The pictures to click on with the places of an example."""
-        given = dict(zip(self.components, values, strict=True))
-        made = []
-        for name in self.pickers:
-            one = self.demo.field(name)
-            picture, _ = sentence(partial(self.demo.picture, self.demo.field(one.on), given[one.on]))
-            made.append(gr.update() if picture is None else picking.shown(picture, one.kind, given[name] or []))
-        return made[0] if len(made) == 1 else made
+    def _given(self, given: dict[str, Any], one: Field) -> Any:
+        """What an example gives to a field; places are put on the file that comes with them."""
+        if one.kind not in PICKED:
+            return given.get(one.name, gr.update())
+        on = given.get(one.on) or ""
+        return {
+            "on": Path(on if isinstance(on, str) else on[0]).name,
+            "clicks": clicks_of(given.get(one.name, ()), one),
+        }
 
     # Jobs -----------------------------------------------------------------------------------------------------------
 
