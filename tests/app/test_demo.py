@@ -14,7 +14,7 @@ from saccade import catalogue
 from saccade.app import parts, picking, shelf
 from saccade.app.demo import Demo, Gallery, clicks_of, room_for, sentence
 from saccade.app.form import Field, form
-from saccade.app.jobs import Job, Jobs
+from saccade.app.jobs import OUTPUTS, Job, Jobs
 from saccade.app.limits import Limits
 from saccade.errors import SaccadeError
 from saccade.inputs import Artifact, Kind
@@ -94,6 +94,8 @@ def test_a_prediction_runs_in_a_process_of_its_own_and_can_be_shown(gallery):
     assert all(a.path.is_file() for a in job.made)
     page = parts.job(job, 0)
     assert f"/_/result/{job.token}/0" in page
+    for path in (job.folder / OUTPUTS).rglob("*"):
+        assert str(gallery.uploads.parent).encode() not in path.read_bytes()
     assert str(gallery.uploads.parent) not in page
 
 
@@ -161,6 +163,14 @@ def test_the_example_of_a_system_is_what_its_form_takes(gallery, name):
             "folder",
         ):
             assert demo.checked(field, given[field.name])
+
+
+def test_numbers_are_not_shown_as_words(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((4, 3)))
+    job = Job("x", "prediction", [], 1, tmp_path, state="done")
+    job.made = [Artifact("table", tmp_path / "a.npy", "numbers")]
+    assert "<pre>" not in parts.job(job, 0)
+    assert "a.npy" in parts.job(job, 0)
 
 
 # What is shown --------------------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def test_names_of_visitors_become_plain_names(tmp_path):
     names = ["..hid den;$(x).png", "ü.png", "a" * 200 + ".png"]
     found = check(field(Kind.IMAGES), [png(tmp_path / name) for name in names], tmp_path, LIMITS)
     copies = place(field(Kind.IMAGES), found, tmp_path / "job", LIMITS)
-    assert [c.name for c in copies] == ["000-hid-den-x.png", "001-file.png", f"002-{'a' * 40}.png"]
+    assert [c.name for c in copies] == ["hid-den-x.png", "file.png", f"{'a' * 40}.png"]
     assert {c.parent for c in copies} == {tmp_path / "job" / "given"}
 
 
@@ -226,16 +226,23 @@ def test_a_graph_that_declares_entities_is_refused(tmp_path):
 
 
 def test_a_zip_becomes_a_folder_of_its_pictures(tmp_path):
-    entries = {"x/1.png": bytes_of_png(), "x/2.gif": bytes_of_png(), "readme.txt": b"hello"}
+    entries = {"x/1.png": bytes_of_png(), "y/2.gif": bytes_of_png(), "readme.txt": b"hello"}
     found = check(field(Kind.FOLDER), [zipped(tmp_path / "a.zip", entries)], tmp_path, LIMITS)
     folder = place(field(Kind.FOLDER), found, tmp_path / "job", LIMITS)
-    assert sorted(p.name for p in folder.iterdir()) == ["000-000-1.png", "000-001-2.png"]
+    assert sorted(p.name for p in folder.iterdir()) == ["1.png", "2.png"]
+
+
+def test_files_of_one_name_all_stay(tmp_path):
+    entries = {"x/a.png": bytes_of_png(), "y/a.jpg": bytes_of_png(), "z/a-2.png": bytes_of_png()}
+    found = check(field(Kind.FOLDER), [zipped(tmp_path / "a.zip", entries)], tmp_path, LIMITS)
+    folder = place(field(Kind.FOLDER), found, tmp_path / "job", LIMITS)
+    assert sorted(p.name for p in folder.iterdir()) == ["a-2-2.png", "a-2.png", "a.png"]
 
 
 def test_single_pictures_become_a_folder_too(tmp_path):
     found = check(field(Kind.FOLDER), [png(tmp_path / "a.png"), png(tmp_path / "b.png")], tmp_path, LIMITS)
     folder = place(field(Kind.FOLDER), found, tmp_path / "job", LIMITS)
-    assert sorted(p.name for p in folder.iterdir()) == ["000-a.png", "001-b.png"]
+    assert sorted(p.name for p in folder.iterdir()) == ["a.png", "b.png"]
 
 
 @pytest.mark.parametrize("name", ["../x.png", "/x.png", "a/../../x.png", "..\\x.png", "C:/x.png", "~/x.png"])

@@ -121,7 +121,7 @@ class Demo:
         for field in self.fields:
             if field.kind in FILES and field.name in given:
                 names = given[field.name] if isinstance(given[field.name], list) else [given[field.name]]
-                copies = [shutil.copyfile(source / n, target / f"{k}-{Path(n).name}") for k, n in enumerate(names)]
+                copies = [shutil.copyfile(source / name, target / Path(name).name) for name in names]
                 given[field.name] = list(map(str, copies)) if field.several else str(copies[0])
         return dict(given)
 

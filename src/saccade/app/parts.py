@@ -115,6 +115,7 @@ def _shown(found: Job, number: int) -> dict[str, Any]:
         "name": artifact.path.name,
         "url": f"/_/result/{found.token}/{number}",
         "moving": artifact.path.suffix.lower() in (".gif", ".webp"),
+        "twin": _has_twin(found, number),
         "order": _ORDER.index(artifact.kind) if artifact.kind in _ORDER else len(_ORDER),
     }
     if artifact.kind in ("table", "text", "json"):
@@ -122,11 +123,19 @@ def _shown(found: Job, number: int) -> dict[str, Any]:
     return shown
 
 
+def _has_twin(found: Job, number: int) -> bool:
+    """Whether the same drawing comes as pixels too: showing one of them is enough."""
+    path = found.made[number].path
+    return path.suffix == ".svg" and any(a.path == path.with_suffix(".png") for a in found.made)
+
+
 def _read(artifact: Artifact) -> dict[str, Any]:
     try:
         with artifact.path.open(encoding="utf-8", errors="replace") as file:
             text = file.read(LONGEST_TEXT)
     except OSError:
+        return {}
+    if "\0" in text:  # numbers, not words: there is the link to it
         return {}
     if artifact.path.suffix.lower() in (".csv", ".tsv"):
         rows = list(csv.reader(io.StringIO(text), delimiter="\t" if artifact.path.suffix == ".tsv" else ","))

@@ -7,6 +7,7 @@ Decoders see only what passed: known signatures, bounded sizes, no playlists tha
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import shutil
@@ -275,13 +276,11 @@ def place(field: Field, uploads: Sequence[Upload], folder: Path, limits: Limits)
     target = folder / field.name
     target.mkdir(parents=True)
     made: list[Path] = []
-    for number, upload in enumerate(uploads):
+    for upload in uploads:
         if upload.suffix == ".zip" and field.kind is Kind.FOLDER:
-            made += _unzipped(upload, target, number, limits)
-            continue
-        copy = target / f"{_safe(upload.name, number, len(uploads) > 1)}{upload.suffix}"
-        shutil.copyfile(upload.path, copy)
-        made.append(copy)
+            made += _unzipped(upload, target, limits)
+        else:
+            made.append(Path(shutil.copyfile(upload.path, _named(target, upload.name, upload.suffix))))
     if field.kind is Kind.FOLDER:
         if not made:
             raise SaccadeError(f"{field.label}: no picture in {', '.join(u.name for u in uploads)}")
@@ -289,12 +288,12 @@ def place(field: Field, uploads: Sequence[Upload], folder: Path, limits: Limits)
     return made if field.several else made[0]
 
 
-def _unzipped(upload: Upload, target: Path, number: int, limits: Limits) -> list[Path]:
+def _unzipped(upload: Upload, target: Path, limits: Limits) -> list[Path]:
     """The pictures of a zip, under names made here. A zip may say that it is smaller than it is: bytes are counted."""
     made, left = [], limits.upload_bytes
     entries = _bounded(upload.path, limits)
     with zipfile.ZipFile(upload.path) as archive:
-        for place, entry in enumerate(entries):
+        for entry in entries:
             try:
                 with archive.open(entry) as file:
                     content = file.read(left + 1)
@@ -310,16 +309,18 @@ def _unzipped(upload: Upload, target: Path, number: int, limits: Limits) -> list
                 form = _decoded(io.BytesIO(content), name, limits)[2]
             except SaccadeError:
                 continue  # a list of names or a licence beside the pictures
-            copy = target / f"{number:03d}-{_safe(name, place, numbered=True)}{PICTURES[form]}"
+            copy = _named(target, name, PICTURES[form])
             copy.write_bytes(content)
             made.append(copy)
     return made
 
 
-def _safe(name: str, number: int, numbered: bool) -> str:
-    """A file name of plain letters that tells what the visitor called it."""
+def _named(folder: Path, name: str, suffix: str) -> Path:
+    """A new file in a folder, of plain letters that tell what the visitor called it."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(name).stem).strip("-")[:40] or "file"
-    return f"{number:03d}-{stem}" if numbered else stem
+    taken = {path.name for path in folder.iterdir()}
+    numbers = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+    return folder / next(made for number in numbers if (made := f"{stem}{number}{suffix}") not in taken)
 
 
 def weight(folder: Path) -> int:

@@ -5,17 +5,20 @@ The folder holds the order; results go below it, and standard error says how far
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from saccade import catalogue
-from saccade.app.jobs import MADE, ORDER, OUTPUTS
+from saccade.app.jobs import INPUTS, MADE, ORDER, OUTPUTS
 from saccade.config import from_json, to_json
 from saccade.engine.weights import Identity, load_model_of
 from saccade.errors import SaccadeError, reason
 from saccade.files import read_json, write_json
 from saccade.progress import show_progress
+
+TEXTS = (".csv", ".tsv", ".json", ".txt", ".html", ".geojson", ".md")
 
 
 def work(folder: Path) -> None:
@@ -37,7 +40,17 @@ def work(folder: Path) -> None:
         task = progress.start("computing", None)
         made = run_prediction(system, identity, model, inputs, folder / OUTPUTS, None, progress)
         progress.finish(task)
+    for path in (folder / OUTPUTS).rglob("*"):
+        if path.suffix.lower() in TEXTS and path.is_file() and not path.is_symlink():
+            path.write_bytes(without_folder(path.read_bytes(), folder))
     write_json(folder / MADE, to_json(made))
+
+
+def without_folder(content: bytes, folder: Path) -> bytes:
+    """Files by the names that visitors know, not by where they lay here."""
+    for place in {folder, folder.resolve()}:
+        content = re.sub(re.escape(f"{place}/{INPUTS}/".encode()) + rb"\w+/", b"", content)
+    return content
 
 
 def main() -> int:
