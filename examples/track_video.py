@@ -24,7 +24,7 @@ from saccade.data.video import open_video, write_video
 from saccade.run import runs
 from saccade.tracking.synth import Scene, moving_digits
 
-SCENE = Scene(size=160, digit=26, frames=80)
+SCENE = Scene(size=160, digit=26, frames=40)
 """As the small preset is trained on."""
 
 
@@ -41,7 +41,8 @@ def tracker(folder: Path, steps: int) -> Path:
     if not done:
         print("training a small tracker first")
         length = ["--train.steps", str(steps)] if steps else []
-        if command(["train", "sesiam", "--variant", "se-siamfc-s", "--runs", str(folder), "--no-report", *length]):
+        brief = ["--data.tests", "1", "--no-report"]  # it is to be used here, not judged
+        if command(["train", "sesiam", "--variant", "se-siamfc-s", "--runs", str(folder), *brief, *length]):
             raise SystemExit("the training failed")
         done = [run.weights for run in runs("sesiam", folder) if run.weights]
     assert done[0] is not None
@@ -63,6 +64,7 @@ def main(argv: list[str] | None = None) -> Path:
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where trained runs are looked for and kept")
     parser.add_argument("--steps", type=int, default=0, help="train so many steps only")
+    parser.add_argument("--frames", type=int, default=0, help="follow it for so many frames only")
     parser.add_argument("--out", type=Path, default=Path("tracked"))
     options = parser.parse_args(argv)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -75,7 +77,8 @@ def main(argv: list[str] | None = None) -> Path:
         parser.error("a video of yours needs --box x,y,width,height")
 
     weights = options.weights or tracker(options.runs, options.steps)
-    made = saccade.predict(weights, options.out / "tracked.mp4", video=str(options.video), box=[box])
+    target = {"video": str(options.video), "box": [box], "frames": options.frames}
+    made = saccade.predict(weights, options.out / "tracked.mp4", **target)
     for artifact in made:
         print(f"{artifact.path}: {artifact.caption}")
     table = next(a.path for a in made if a.path.suffix == ".csv")

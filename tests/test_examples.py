@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+import saccade
+from saccade import catalogue
+from saccade.files import save_tensors
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -31,14 +35,27 @@ def test_the_block_lets_the_network_see_what_it_could_not(here):
 
 
 def test_a_video_is_made_and_tracked_in(here):
-    shown = example("track_video").main(["--steps", "2"])
+    model = saccade.create("sesiam", variant="siamfc-s", preset="tiny")
+    save_tensors(
+        here / "untrained.safetensors", model.state_dict(), saccade.describe(model).metadata(catalogue.load("sesiam"))
+    )
+    shown = example("track_video").main(["--weights", "untrained.safetensors", "--frames", "6"])
     with Image.open(shown) as strip:
         assert strip.width == 6 * strip.height
     assert (here / "tracked" / "tracked.mp4").stat().st_size > 1000
 
 
-def test_photographs_are_found_by_a_part_of_them(here):
-    page = example("search_photographs").main([])
+@pytest.mark.slow
+def test_without_weights_a_tracker_is_trained_once(here):
+    tracking = example("track_video")
+    tracking.main(["--steps", "2", "--frames", "3"])
+    assert tracking.tracker(here / "runs", 2) == next((here / "runs" / "sesiam").glob("*/last.safetensors"))
+
+
+def test_photographs_are_found_by_a_part_of_them(here, monkeypatch):
+    searching = example("search_photographs")
+    monkeypatch.setattr(searching, "PHOTOGRAPHS", ("chelsea", "coffee"))
+    page = searching.main(["--backbone", "resnet18", "--parts", "2"])
     assert page.is_file()
     assert "chelsea" in page.read_text(encoding="utf-8")
 

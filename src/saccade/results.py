@@ -20,6 +20,8 @@ from saccade.progress import Progress
 from saccade.versions import Environment, environment
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from saccade.report.build import Subject
     from saccade.run import Run
 
@@ -27,6 +29,8 @@ LARGEST = 150_000
 """Bytes of a stored picture: it travels with every install."""
 WIDEST = 1400
 """Pixels of a stored picture."""
+COLOURS = (256, 96, 40)
+"""How many colours a stored picture may have."""
 
 
 @dataclass(frozen=True)
@@ -135,13 +139,18 @@ def store_picture(name: str, path: Path, caption: str, command: str) -> Path:
         image = opened.convert("RGB")
     image.thumbnail((WIDEST, WIDEST), Image.Resampling.LANCZOS)
     with replacing(place) as partial:
-        while True:
-            image.quantize(256, dither=Image.Dither.NONE).save(partial, format="PNG", optimize=True)
-            if partial.stat().st_size <= LARGEST:
-                break
-            image = image.resize((image.width * 9 // 10, image.height * 9 // 10), Image.Resampling.LANCZOS)
+        while not any(_fits(image, colours, partial) for colours in COLOURS):  # fewer colours first, then fewer pixels
+            share = min(max((LARGEST / partial.stat().st_size) ** 0.5, 0.5), 0.95)
+            image = image.resize((int(image.width * share), int(image.height * share)), Image.Resampling.LANCZOS)
     _write(name, "picture.json", Picture(caption, command, _made(name)))
     return place
+
+
+def _fits(image: Image.Image, colours: int, path: Path) -> bool:
+    from PIL import Image
+
+    image.quantize(colours, dither=Image.Dither.NONE).save(path, format="PNG", optimize=True)
+    return path.stat().st_size <= LARGEST
 
 
 def _row(subject: Subject, found: Sequence[Run]) -> Row:

@@ -12,7 +12,7 @@ import tyro
 from saccade import catalogue
 from saccade.cli import train as training
 from saccade.cli import use
-from saccade.cli.main import main
+from saccade.cli.main import COMMANDS, main
 from saccade.engine.weights import Identity
 from saccade.run import Order
 
@@ -72,8 +72,7 @@ def only_read(monkeypatch):
         raise Understood
 
     def weights(system, args, needed=True):
-        name = system.about.name
-        return None, Identity(name, "tiny", "", system.configure("tiny"), system.facts_type()), None
+        return None, Identity(system.about.name, "tiny", "", system.configure("tiny"), None), None
 
     class Old:
         folder = Path("RUN")
@@ -90,7 +89,7 @@ def spelled(line: str) -> list[str]:
     return [PLACEHOLDERS.get(word, word) for word in shlex.split(line)][1:]
 
 
-@pytest.mark.parametrize("snippet", snippets())
+@pytest.mark.parametrize("snippet", list(snippets()))
 def test_a_snippet_runs(snippet, here):
     exec(compile(snippet, "a page", "exec"), {"__name__": "page"})
 
@@ -98,8 +97,10 @@ def test_a_snippet_runs(snippet, here):
 @pytest.mark.parametrize("line", commands())
 def test_a_command_is_understood(line, only_read, here, capsys):
     args = spelled(line)
-    if "--help" in args or args[0] in ("completion", "--help"):
+    if "--help" in args:
         assert main(args) == 0
+        return
+    if args[0] in COMMANDS and set(args[1:]) <= {"check"}:  # a mention, not a call
         return
     with pytest.raises(Understood):
         code = main(args)
