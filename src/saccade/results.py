@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from saccade import catalogue
 from saccade.config import from_json, to_json
+from saccade.data.layouts import EMBEDDED
 from saccade.errors import SaccadeError, did_you_mean
 from saccade.files import finite, make_folder, read_json, replacing, write_json
 from saccade.progress import Progress
@@ -115,7 +116,7 @@ def store_run(subject: Subject, command: str, progress: Progress, wanted: str = 
         seeds = max(len(found) for found in subject.runs.values())
         made = replace(_made(name), seeds=tuple(range(seeds)), threads=subject.first.order.runtime.threads)
         rows = {variant: _row(subject, found) for variant, found in subject.runs.items()}
-        kept = StoredRun(subject.preset, subject.data, rows, command, made)
+        kept = StoredRun(subject.preset, _data(subject), rows, command, made)
         written = [_write(name, "run.json", kept)]
         if chosen is not None:
             written.append(store_picture(name, chosen.path, chosen.caption, command))
@@ -169,6 +170,13 @@ def _row(subject: Subject, found: Sequence[Run]) -> Row:
         if counted is not None:
             cost = replace(cost, parameters=counted.parameters, macs=counted.macs)
     return Row(metrics, cost)
+
+
+def _data(subject: Subject) -> str:
+    """What the runs were made on, in words or as LAYOUT:PATH."""
+    data = getattr(subject.first.order.config, "data", None)
+    source = data if isinstance(data, str) else getattr(data, "source", None)
+    return subject.system.embedded if source in (None, EMBEDDED) else str(source)
 
 
 def _folder(name: str) -> Path:

@@ -51,13 +51,6 @@ class Subject:
     def first(self) -> Run:
         return next(iter(self.runs.values()))[0]
 
-    @property
-    def data(self) -> str:
-        """What the runs were made on, in words or as LAYOUT:PATH."""
-        data = getattr(self.first.order.config, "data", None)
-        source = data if isinstance(data, str) else getattr(data, "source", None)
-        return self.system.embedded if source in (None, EMBEDDED) else str(source)
-
     def label(self, variant: str) -> str:
         return self.system.variants[variant].label if variant in self.system.variants else variant
 
@@ -129,11 +122,13 @@ def draw(subject: Subject, folder: Path, progress: Progress) -> list[Artifact]:
 def _facts(subject: Subject) -> list[tuple[str, str]]:
     order = subject.first.order
     seeds = sorted({run.order.config.seed for runs in subject.runs.values() for run in runs})
+    data = getattr(order.config, "data", None)
+    source = data if isinstance(data, str) else getattr(data, "source", None)
     spent = sum(run.result.seconds for runs in subject.runs.values() for run in runs if run.result)
     found = [
         ("system", f"{order.system}, preset {subject.preset}"),
         ("variants", ", ".join(subject.label(v) for v in subject.runs)),
-        ("data", subject.data),
+        ("data", subject.system.embedded if source in (None, EMBEDDED) else str(source)),
         ("seeds", ", ".join(map(str, seeds))),
         ("training and judging", f"{clock(spent)} of computing"),
         ("folder", ", ".join(run.folder.name for runs in subject.runs.values() for run in runs)),
