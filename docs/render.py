@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from saccade import catalogue, results
@@ -91,7 +91,7 @@ def claims_table(entries: Sequence[Entry], ages: bool = False) -> str:
         rows.append(
             [
                 f"{sign(entry)}{old}{why}",
-                f"{cell(claim.statement)} ({cell(claim.source)}; {claim.kind})",
+                f'<span class="said">{cell(claim.statement)} ({cell(claim.source)}; {claim.kind})</span>',
                 expected(entry),
                 f"{measured(entry)}{number}",
             ]
@@ -179,28 +179,35 @@ def _open_claim(entry: Entry) -> str:
 
 
 def run_table(name: str) -> str:
-    """The paper's table as measured here, with the paper's own figures, or nothing."""
+    """The paper's table as measured here, then the paper's own figures, or nothing."""
     stored = results.run(name)
     if stored is None:
         return ""
     system = catalogue.load(name)
-    shown = [m for m in system.metrics if any(m in row.metrics for row in stored.rows.values())]
-    columns = [_headed(system.metrics[m]) for m in shown]
-    body = [[_values(row.metrics.get(m, ()), system.metrics[m]) for m in shown] for row in stored.rows.values()]
-    for reported in system.reported:
-        names = [m for m in system.metrics if any(m in row for row in reported.rows.values())]
-        if any(v in reported.rows for v in stored.rows):
-            columns += [f"paper: {_headed(system.metrics[m])}" for m in names]
-            for variant, line in zip(stored.rows, body, strict=True):
-                line += [_values((reported.rows.get(variant, {}).get(m),), system.metrics[m]) for m in names]
-    labels = [system.variants[v].label if v in system.variants else v for v in stored.rows]
+    labels = {v: system.variants[v].label if v in system.variants else v for v in stored.rows}
+    found = {v: row.metrics for v, row in stored.rows.items()}
     seeds = len(stored.environment.seeds)
-    spread = f"Mean and deviation of {seeds} seeds." if seeds > 1 else "One seed."
-    notes = [f"Preset `{stored.preset}` on {stored.data}, test data. {spread}"]
-    notes += [f"The paper's figures: {r.where}." for r in system.reported if set(r.rows) & set(stored.rows)]
-    return (
-        f"{turned(labels, columns, body)}\n{' '.join(notes)}\n\n{small(made_with(stored.command, stored.environment))}"
-    )
+    spread = f"mean and deviation of {seeds} seeds" if seeds > 1 else "one seed"
+    parts = [
+        f"Preset `{stored.preset}` on {stored.data}: test data, {spread}.\n",
+        _metrics(system.metrics, labels, found),
+        small(made_with(stored.command, stored.environment)),
+    ]
+    for reported in system.reported:
+        theirs = {v: {m: (x,) for m, x in row.items()} for v, row in reported.rows.items() if v in labels}
+        if theirs:
+            parts += [f"The paper's figures, {cell(reported.where)}:\n", _metrics(system.metrics, labels, theirs)]
+    return "\n".join(parts)
+
+
+def _metrics(
+    metrics: Mapping[str, Metric],
+    labels: Mapping[str, str],
+    found: Mapping[str, Mapping[str, Sequence[float | None]]],
+) -> str:
+    shown = [m for m in metrics if any(m in row for row in found.values())]
+    body = [[_values(row.get(m, ()), metrics[m]) for m in shown] for row in found.values()]
+    return turned([labels[v] for v in found], [_headed(metrics[m]) for m in shown], body)
 
 
 def _headed(metric: Metric) -> str:
@@ -246,7 +253,13 @@ def cost_claims() -> str:
     """Claims of cost, of all systems."""
     entries = [entry for name in own() for entry in known(name, root=None) if entry.claim.kind == "cost"]
     rows = [
-        [f"[{e.system}](systems/{e.system}.md)", sign(e), cell(e.claim.statement), expected(e), measured(e)]
+        [
+            f"[{e.system}](systems/{e.system}.md)",
+            sign(e),
+            f'<span class="said">{cell(e.claim.statement)}</span>',
+            expected(e),
+            measured(e),
+        ]
         for e in entries
     ]
     made = "\n".join(small(maker) for maker in dict.fromkeys(_maker(e) for e in entries if e.judgement))

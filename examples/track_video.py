@@ -49,11 +49,12 @@ def tracker(folder: Path, steps: int) -> Path:
     return done[0]
 
 
-def strip(video: Path, path: Path, count: int = 6) -> Path:
-    """A few frames side by side."""
+def strip(video: Path, path: Path, columns: int = 4, rows: int = 2) -> Path:
+    """Some frames side by side."""
     frames = list(open_video(video))
-    chosen = [frames[n] for n in np.linspace(0, len(frames) - 1, count).astype(int)]
-    Image.fromarray(np.concatenate(chosen, axis=1)).save(path)
+    chosen = [frames[n] for n in np.linspace(0, len(frames) - 1, columns * rows).astype(int)]
+    lines = [np.concatenate(chosen[n * columns : (n + 1) * columns], axis=1) for n in range(rows)]
+    Image.fromarray(np.concatenate(lines)).save(path)
     return path
 
 
