@@ -5,11 +5,13 @@ A written page may hold ``<!-- made: NAME -->``; it is replaced by what ``MADE``
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
 import render
 from mkdocs.structure.files import File
+from wall import tile
 
 from saccade import catalogue, results
 from saccade.ledger import known
@@ -73,6 +75,9 @@ def on_files(files, config):
     for name in render.own():
         if (path := catalogue.picture(name)) is not None:
             files.append(File.generated(config, f"systems/{name}.png", content=path.read_bytes()))
+            small = io.BytesIO()
+            tile(path).save(small, format="PNG")
+            files.append(File.generated(config, f"systems/{name}-tile.png", content=small.getvalue()))
     return files
 
 

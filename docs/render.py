@@ -326,7 +326,7 @@ def wall(style: str = "wall") -> str:
     cards = []
     for name in own():
         about = catalogue.about(name)
-        shown = f'<img src="systems/{name}.png" alt="" loading="lazy">' if catalogue.picture(name) else ""
+        shown = f'<img src="systems/{name}-tile.png" alt="" loading="lazy">' if catalogue.picture(name) else ""
         cards.append(
             f'<a class="card" href="systems/{name}.html"><span class="shot">{shown}</span><b>{name}</b>'
             f"<span>{html.escape(', '.join(about.tasks))}</span><small>{html.escape(about.title)}, "

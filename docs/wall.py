@@ -14,9 +14,18 @@ from saccade import catalogue
 
 PLACE = Path(__file__).parent / "pages" / "wall.png"
 COLUMNS, TILE, LABEL, GAP = 4, (320, 200), 34, 10
-WHOLE = (512, 320)
-"""What a tile is the upper left part of: it is for looking, not for reading."""
+SHOWN = 720
+"""Pixels of a picture's width that a tile shows, from its upper left: it is for looking, not for reading."""
 GROUND, FRAME, INK = "#eef1f4", "#ffffff", "#23415f"
+
+
+def tile(path: Path) -> Image.Image:
+    """The part of a picture that stands for it, in the shape of a tile."""
+    with Image.open(path) as opened:
+        picture = opened.convert("RGB")
+    part = picture.crop((0, 0, min(picture.width, SHOWN), picture.height))
+    width = min(part.width, part.height * TILE[0] // TILE[1])
+    return ImageOps.fit(part, (width, width * TILE[1] // TILE[0]), Image.Resampling.LANCZOS, centering=(0, 0))
 
 
 def wall() -> Image.Image:
@@ -29,11 +38,9 @@ def wall() -> Image.Image:
     for number, name in enumerate(names):
         x = GAP + number % COLUMNS * (TILE[0] + GAP)
         y = GAP + number // COLUMNS * (TILE[1] + LABEL + GAP)
-        with Image.open(catalogue.picture(name)) as opened:
-            large = ImageOps.fit(opened.convert("RGB"), WHOLE, Image.Resampling.LANCZOS, centering=(0, 0))
-        shown = large.crop((0, 0, *TILE))
+        shown = tile(catalogue.picture(name))
         write.rectangle((x, y, x + TILE[0] - 1, y + TILE[1] + LABEL - 1), FRAME)
-        whole.paste(shown, (x, y))
+        whole.paste(shown.resize(TILE, Image.Resampling.LANCZOS), (x, y))
         write.text((x + 10, y + TILE[1] + LABEL / 2), name, INK, name_font, anchor="lm")
         task = catalogue.about(name).tasks[0]
         write.text((x + TILE[0] - 10, y + TILE[1] + LABEL / 2), task, INK, task_font, anchor="rm")
@@ -41,5 +48,5 @@ def wall() -> Image.Image:
 
 
 if __name__ == "__main__":
-    wall().quantize(256, dither=Image.Dither.NONE).save(PLACE, optimize=True)
+    wall().quantize(256).save(PLACE, optimize=True)
     print(f"{PLACE.name}: {PLACE.stat().st_size / 1000:.0f} kB")
