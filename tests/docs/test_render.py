@@ -36,11 +36,16 @@ def entry(verdict=None, statement="A claim.", **values):
     return Entry("snl", claim, Judgement(verdict, **values) if verdict else None, command="saccade claims snl")
 
 
+@pytest.fixture(scope="module")
+def ledger():
+    return render.ledger()
+
+
 @pytest.mark.parametrize("name", render.own())
-def test_the_ledger_has_every_stored_verdict(name):
+def test_the_ledger_has_every_stored_verdict(name, ledger):
     stored = stored_claims(name)
     known = {claim.id for claim in catalogue.load(name).claims}
-    section = render.ledger().split(f"\n## {name}\n")[1].split("\n## ")[0]
+    section = ledger.split(f"\n## {name}\n")[1].split("\n## ")[0]
     for verdict, (mark, _) in render.SIGNS.items():
         count = sum(item["judgement"]["verdict"] == verdict for item in stored if item["id"] in known)
         if verdict != "not measured yet":
