@@ -5,6 +5,7 @@ A written page may hold ``<!-- made: NAME -->``; it is replaced by what ``MADE``
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 from pathlib import Path
@@ -65,6 +66,7 @@ def on_files(files, config):
     pages = {
         "contributing.md": (root / "CONTRIBUTING.md").read_text(encoding="utf-8"),
         "changelog.md": (root / "CHANGELOG.md").read_text(encoding="utf-8"),
+        "examples.md": examples_page(root / "examples"),
         "claims.md": _linked_ledger(render.ledger()),
         "systems/index.md": "# Systems\n\n" + render.wall().replace('"systems/', '"'),
     }
@@ -114,6 +116,17 @@ def _picture(name: str) -> str:
         return ""
     caption, made = render.cell(shown.caption), render.small(render.made_with(shown.command, shown.environment))
     return f"![{caption}]({name}.png)\n\n{caption}\n\n{made}"
+
+
+def examples_page(folder: Path) -> str:
+    """The scripts, each with what it says of itself."""
+    parts = ["# Examples\n\nScripts in the repository's `examples/` that run as they are.\n"]
+    for path in sorted(folder.glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        title, _, said = (ast.get_docstring(ast.parse(text)) or path.stem).partition("\n\n")
+        code = text.split('"""\n', 2)[-1].strip()
+        parts.append(f"## {title.rstrip('.')}\n\n{said}\n\n```python\n# {path.name}\n{code}\n```\n")
+    return "\n".join(parts)
 
 
 def reference_pages() -> dict[str, str]:

@@ -189,7 +189,7 @@ def run_table(name: str) -> str:
     seeds = len(stored.environment.seeds)
     spread = f"mean and deviation of {seeds} seeds" if seeds > 1 else "one seed"
     parts = [
-        f"Preset `{stored.preset}` on {stored.data}: test data, {spread}.\n",
+        f"Preset `{stored.preset}`, test data, {spread}. {_sentence(stored.data)}\n",
         _metrics(system.metrics, labels, found),
         small(made_with(stored.command, stored.environment)),
     ]
@@ -198,6 +198,11 @@ def run_table(name: str) -> str:
         if theirs:
             parts += [f"The paper's figures, {cell(reported.where)}:\n", _metrics(system.metrics, labels, theirs)]
     return "\n".join(parts)
+
+
+def _sentence(data: str) -> str:
+    """What systems say of their embedded data is one or several; of other data its place is known."""
+    return cell(data).rstrip(".") + "." if " " in data else f"Data: `{data}`."
 
 
 def _metrics(

@@ -137,7 +137,7 @@ def test_extras_that_pages_name_are_there():
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_files_that_a_page_links_to_are_there(page):
     made = {f"systems/{name}.md" for name in SYSTEMS} | {f"systems/{name}.png" for name in SYSTEMS}
-    made |= {"systems/index.md", "claims.md", "contributing.md", "changelog.md", "reference/ops.md"}
+    made |= {"systems/index.md", "claims.md", "contributing.md", "changelog.md", "examples.md", "reference/ops.md"}
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)|<img src=\"([^\":]+)\"", text)
     for link in (one or other for one, other in links):
