@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,15 @@ def test_make_targets_that_pages_name_are_there():
     named = {t for page in PAGES for t in re.findall(r"^make ([\w-]+)", page.read_text(encoding="utf-8"), re.M)}
     assert {"run", "test"} <= named
     assert [target for target in named if not re.search(rf"^{target}:", makefile, re.M)] == []
+
+
+def test_scripts_and_modules_that_pages_run_are_there():
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    scripts = set(re.findall(r"python ((?:docs|examples)/[\w.]+)", text))
+    modules = set(re.findall(r"python -m ([\w.]+)", text))
+    assert scripts
+    assert [script for script in scripts if not (ROOT / script).is_file()] == []
+    assert [module for module in modules if find_spec(module) is None] == []
 
 
 def test_extras_that_pages_name_are_there():
