@@ -38,3 +38,8 @@ def test_a_mistyped_name_answers_with_the_nearest():
 def test_a_system_without_a_bench_has_none():
     assert catalogue.bench("fake-ruler") is None
     assert catalogue.bench("snl") is not None
+
+
+def test_a_system_without_a_stored_picture_has_none():
+    assert catalogue.picture("fake-ruler") is None
+    assert catalogue.picture("roadmetrics").name == "picture.png"

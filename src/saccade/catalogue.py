@@ -87,6 +87,13 @@ def readme(name: str) -> str:
     return importlib.import_module(_module(name)).__doc__ or ""
 
 
+def picture(name: str) -> Path | None:
+    """The one picture that stands for the system, if it has one: ``results/picture.png``, with ``picture.json`` beside
+    it (caption, command, and what it was made with)."""
+    path = folder(name) / "results" / "picture.png"
+    return path if path.exists() else None
+
+
 def snippet(name: str) -> str:
     """The first Python block of the README."""
     found = re.search(r"```python\n(.*?)```", readme(name), re.DOTALL)
