@@ -27,7 +27,7 @@ endif
 # Another build was here before: pip would take the version for the same thing.
 SWITCH := $(if $(wildcard $(STAMP)),,$(if $(wildcard $(VENV)/.ready-*),--force-reinstall))
 
-.PHONY: run test test-all test-browser lint bench docs env clean
+.PHONY: run test test-all test-browser lint bench docs pages env clean
 
 run: $(STAMP)
 	$(BIN)/saccade run snl
@@ -35,7 +35,7 @@ run: $(STAMP)
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow"
 
-test-all: lint $(FUZZ)
+test-all: lint $(FUZZ) $(DOCS)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 # The gallery: its unit tests that need Gradio, then from click to picture in Chromium.
@@ -51,6 +51,11 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/saccade bench
+
+# What is rendered from stored results and kept in the repository.
+pages: $(STAMP)
+	$(BIN)/python docs/wall.py
+	$(BIN)/python docs/render.py
 
 docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --config-file docs/mkdocs.yml

@@ -1,54 +1,166 @@
-"""Pages that are made, not written: the front page, one a system from the READMEs, the ledger from stored results."""
+"""Pages that are made, not written: one a system from its README and stored results, the ledger, costs, the reference.
+
+A written page may hold ``<!-- made: NAME -->``; it is replaced by what ``MADE`` has under that name.
+"""
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+from pathlib import Path
 
+import render
 from mkdocs.structure.files import File
+from wall import tile
 
-from saccade import catalogue
-from saccade.cli.show import measured
-from saccade.ledger import AGES, known
+from saccade import catalogue, results
+from saccade.ledger import known
+
+SOURCE = catalogue.ROOT
+REFERENCE = {
+    "ops": (
+        "Operators",
+        "Functions of tensors, batched, with shapes in every docstring: `from saccade.ops import ...`.",
+    ),
+    "nn": (
+        "Layers and backbones",
+        "Operators with weights, and the networks they stand in: `from saccade.nn import ...`.",
+    ),
+    "metrics": ("Metrics", "What several kinds of systems are judged by."),
+    "search": ("Search", "Finding nearest descriptors among many."),
+    "data": ("Reading and showing data", "Images, videos, clouds, archives, and pictures of them."),
+}
+"""Packages with a page of their own, every module of them."""
+PYTHON = ("api", "attachment", "datacheck", "comparison", "exporting", "doctor")
+CONTRACT = ("system", "training", "context", "config", "inputs", "claims", "benchmark", "about", "errors")
+MADE = {
+    "wall": lambda: render.wall("wall compact"),
+    "open": render.open_claims,
+    "costs": render.cost_table,
+    "cost claims": render.cost_claims,
+    "bench": render.bench_table,
+}
+
+
+def on_config(config):
+    """The pages of systems and of the reference join the navigation."""
+    reference = [{"From Python": "reference/python.md"}]
+    reference += [{title: f"reference/{name}.md"} for name, (title, _) in REFERENCE.items()]
+    reference += [{"Rooms": "reference/rooms.md"}, {"The contract": "reference/contract.md"}]
+    systems = ["systems/index.md", *({name: f"systems/{name}.md"} for name in render.own())]
+    for entry in config.nav:
+        for title, pages in entry.items():
+            if pages == "systems":
+                entry[title] = systems
+            elif pages == "reference":
+                entry[title] = reference
+            elif isinstance(pages, list):  # a page that only some checkouts have
+                entry[title] = [p for p in pages if "gallery.md" not in p.values() or _there(config, "gallery.md")]
+    return config
 
 
 def on_files(files, config):
-    """Add the generated pages."""
-    root = catalogue.ROOT.parents[1]
+    """Add the made pages."""
+    root = SOURCE.parents[1]
     pages = {
-        "index.md": _linked((root / "README.md").read_text(encoding="utf-8")),
         "contributing.md": (root / "CONTRIBUTING.md").read_text(encoding="utf-8"),
-        "claims.md": "# Claims\n\n" + "\n".join(_ledger(name) for name in catalogue.names()),
+        "changelog.md": (root / "CHANGELOG.md").read_text(encoding="utf-8"),
+        "examples.md": examples_page(root / "examples"),
+        "claims.md": _linked_ledger(render.ledger()),
+        "systems/index.md": "# Systems\n\n" + render.wall().replace('"systems/', '"'),
     }
-    for name in catalogue.names():
-        pages[f"systems/{name}.md"] = f"{catalogue.readme(name)}\n\n{_ledger(name)}\n"
+    pages |= {f"systems/{name}.md": system_page(name) for name in render.own()}
+    pages |= reference_pages()
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
+    for name in render.own():
+        if (path := catalogue.picture(name)) is not None:
+            files.append(File.generated(config, f"systems/{name}.png", content=path.read_bytes()))
+            small = io.BytesIO()
+            tile(path).save(small, format="PNG")
+            files.append(File.generated(config, f"systems/{name}-tile.png", content=small.getvalue()))
     return files
 
 
-def _linked(readme: str) -> str:
-    """Links into the tree become links into the site."""
-    readme = re.sub(r"\]\(src/saccade/\w+/(\w+)/README\.md\)", r"](systems/\1.md)", readme)
-    return readme.replace("](CONTRIBUTING.md)", "](contributing.md)")
+def on_page_markdown(markdown, page, config, files):
+    """Fill the places that written pages leave for made parts."""
+    return re.sub(r"<!-- made: ([\w ]+) -->", lambda found: MADE[found[1]](), markdown)
 
 
-def _ledger(name: str) -> str:
-    lines = [
-        f"## Claims of {name}, as measured",
-        "",
-        "| verdict | claim | expected | measured | made with |",
-        "|---|---|---|---|---|",
+def system_page(name: str) -> str:
+    """What it is, its picture, its README, its table, and its claims as they were measured."""
+    about = catalogue.about(name)
+    heading, _, rest = catalogue.readme(name).partition("\n")
+    parts = [
+        heading,
+        f"*{about.title}*. {', '.join(about.authors)}. {about.venue}.\n{{ .paper }}\n",
+        f"{about.summary}\n",
+        _picture(name),
+        rest,
+        "\n## What was measured\n",
+        render.run_table(name) or f"No run is stored yet: `saccade run {name}` makes one.\n",
+        "\n## Claims\n",
+        f"{render.summary(known(name, root=None))}. [How they are judged](../claims.md).\n",
+        render.claims_table(known(name, root=None), ages=True),
+        "\n## How to refer to it\n",
+        f"```bibtex\n{about.citation.strip()}\n```\n",
+        f"Licence of this implementation: {about.licence}. {about.intended_use}\n",
     ]
-    for entry in known(name, root=None):
-        claim, found = entry.claim, entry.judgement
-        how = (
-            f"`{entry.command}`, {entry.environment.date[:10]} {AGES[entry.age]}"
-            if found
-            else f"`saccade claims {name}`"
-        )
-        expected = f"{claim.sense} {claim.threshold:g} {claim.unit}" + (
-            f" (paper: {claim.paper})" if claim.paper else ""
-        )
-        verdict = found.verdict if found else "not measured yet"
-        lines.append(f"| {verdict} | {claim.statement} ({claim.source}) | {expected} | {measured(entry)} | {how} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(part for part in parts if part)
+
+
+def _picture(name: str) -> str:
+    shown = results.picture(name)
+    if shown is None or catalogue.picture(name) is None:
+        return ""
+    caption, made = render.cell(shown.caption), render.small(render.made_with(shown.command, shown.environment))
+    return f"![{caption}]({name}.png)\n\n{caption}\n\n{made}"
+
+
+def examples_page(folder: Path) -> str:
+    """The scripts, each with what it says of itself."""
+    parts = ["# Examples\n\nScripts in the repository's `examples/` that run as they are.\n"]
+    for path in sorted(folder.glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        title, _, said = (ast.get_docstring(ast.parse(text)) or path.stem).partition("\n\n")
+        code = text.split('"""\n', 2)[-1].strip()
+        parts.append(f"## {title.rstrip('.')}\n\n{said}\n\n```python\n# {path.name}\n{code}\n```\n")
+    return "\n".join(parts)
+
+
+def reference_pages() -> dict[str, str]:
+    """The reference, from docstrings."""
+    pages = {
+        "reference/python.md": _reference(
+            "From Python", "What the commands do, as calls: `saccade.create`, `saccade.load`, ...",
+            [f"saccade.{name}" for name in PYTHON]),
+        "reference/contract.md": _reference(
+            "The contract", "What a system offers, and what it is given.", [f"saccade.{name}" for name in CONTRACT]),
+        "reference/rooms.md": _reference(
+            "Rooms", "What the systems of one task share: samples, readers of public layouts, metrics.",
+            [m for room in sorted({catalogue.folder(n).parent for n in render.own()}) for m in _modules(room)]),
+    }  # fmt: skip
+    for name, (title, text) in REFERENCE.items():
+        pages[f"reference/{name}.md"] = _reference(title, text, _modules(SOURCE / name))
+    return pages
+
+
+def _reference(title: str, text: str, modules: list[str]) -> str:
+    return f"# {title}\n\n{text}\n\n" + "\n\n".join(f"::: {module}" for module in modules) + "\n"
+
+
+def _modules(folder: Path) -> list[str]:
+    """The modules of a package, those of systems left out."""
+    found = [p for p in folder.rglob("*.py") if not any((q / "system.py").exists() for q in [p.parent])]
+    names = [".".join(("saccade", *p.relative_to(SOURCE).with_suffix("").parts)) for p in sorted(found)]
+    return [name for name in names if not name.rsplit(".", 1)[1].startswith("_")]
+
+
+def _linked_ledger(text: str) -> str:
+    """Names of systems lead to their pages."""
+    return re.sub(r"^## (\w+)$", r"## [\1](systems/\1.md)", text, flags=re.M)
+
+
+def _there(config, path: str) -> bool:
+    return (Path(config.docs_dir) / path).exists()

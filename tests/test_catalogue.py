@@ -42,3 +42,4 @@ def test_a_system_without_a_bench_has_none():
 
 def test_a_system_without_a_stored_picture_has_none():
     assert catalogue.picture("fake-ruler") is None
+    assert catalogue.picture("roadmetrics").name == "picture.png"

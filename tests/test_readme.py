@@ -1,11 +1,12 @@
-"""The front page is true: its commands exist, its snippet runs, its table is the catalogue."""
+"""The front page opens with what to do, and its table is the catalogue (its snippets and commands: tests/docs)."""
 
 import re
 from pathlib import Path
 
+import pytest
+
 import saccade
 from saccade import catalogue
-from saccade.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -18,27 +19,10 @@ def test_it_opens_with_the_two_commands():
     assert "TORCH=cuda" in first
 
 
-def test_every_make_target_it_or_contributing_names_is_there():
-    makefile = (ROOT / "Makefile").read_text()
-    for text in (README, (ROOT / "CONTRIBUTING.md").read_text()):
-        for target in re.findall(r"^make ([\w-]+)", text, re.M):
-            assert re.search(rf"^{target}:", makefile, re.M), target
-
-
-def test_every_command_it_names_is_there():
-    named = set(re.findall(r"^saccade (\w+)", README, re.M))
-    assert named
-    assert named <= set(COMMANDS)
-
-
-def test_its_snippet_runs(here):
-    snippet = re.search(r"```python\n(.*?)```", README, re.S).group(1)
-    exec(compile(snippet, "README", "exec"), {"__name__": "readme"})
-
-
 def test_its_table_is_the_catalogue():
     own = {name for name, module in catalogue.modules().items() if module.startswith("saccade.")}
-    rows = dict(re.findall(r"^\| \[(\w+)\]\(([^)]*)\)", README, re.M))
+    section = README.split("## Systems")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| \[(\w+)\]\(([^)]*)\)", section, re.M))
     assert set(rows) == own
     assert all((ROOT / path).exists() for path in rows.values())
 
@@ -46,3 +30,12 @@ def test_its_table_is_the_catalogue():
 def test_the_version_is_said_once():
     assert f'version = "{saccade.__version__}"' in (ROOT / "pyproject.toml").read_text()
     assert saccade.__version__ in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_it_can_be_cited():
+    yaml = pytest.importorskip("yaml")
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert cited["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors"} <= set(cited)
+    assert str(cited["version"]) == saccade.__version__
+    assert "CITATION.cff" in README

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from saccade.cli.show import document, table
 from saccade.config import to_json
 from saccade.errors import SaccadeError
 from saccade.progress import Progress, show_progress
+from saccade.results import store_bench
 
 DESCRIPTION = """Time each operator against its plain form and its peers, interleaved in one process: ratios, not
 seconds. Memory is the most that one call holds, measured in a process of its own. A step of the engine is held against
@@ -36,6 +38,8 @@ class BenchOptions:
     """Only contests whose name holds this text."""
     busy: bool = False
     """Compare even if others compute on this machine."""
+    store: bool = False
+    """Keep the results in the systems' own `results` folders (for those who publish them)."""
     json: bool = False
     """One JSON document on standard output."""
     quiet: bool = False
@@ -59,8 +63,12 @@ def bench(args: Sequence[str]) -> int:
     steps: list[dict[str, Any]] = []
     with show_progress(options.quiet) as progress:
         for name in options.names or catalogue.names():
-            contests += _contests(name, options, progress)
-            steps += _steps(name, options, progress)
+            found, stepped = _contests(name, options, progress), _steps(name, options, progress)
+            if options.store and (found or stepped):
+                command = shlex.join(["saccade", "bench", *args])
+                progress.say(f"stored: {store_bench(name, found, stepped, command, options.threads)}")
+            contests += found
+            steps += stepped
     if options.json:
         document({"contests": contests, "steps": steps})
     else:

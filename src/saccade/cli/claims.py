@@ -14,7 +14,7 @@ import tyro
 
 from saccade import catalogue
 from saccade.claims import KINDS
-from saccade.cli.options import Output, read
+from saccade.cli.options import Output, read, without_place
 from saccade.cli.show import claims_table, document
 from saccade.errors import SaccadeError, did_you_mean
 from saccade.files import make_folder
@@ -65,7 +65,7 @@ def claims(args: Sequence[str]) -> int:
         for name in names:
             if not options.known:
                 wanted = [c for c in catalogue.load(name).claims if _wanted(c.id, c.kind, options.only, kinds)]
-                command = shlex.join(["saccade", "claims", *_without_place(args)])
+                command = shlex.join(["saccade", "claims", *without_place(args)])
                 found = measure(name, wanted, plan, progress, command)
                 if found:
                     place = catalogue.folder(name) / "results" if options.store else options.output.runs / name
@@ -117,12 +117,3 @@ def _in_background(args: Sequence[str], output: Output) -> int:
     else:
         print(f"process {child.pid} measures and writes {log}; stop it with: kill {child.pid}")
     return 0
-
-
-def _without_place(args: Sequence[str]) -> list[str]:
-    """Where runs are kept is no part of how a result was made."""
-    kept = [arg for arg in args if not arg.startswith("--runs=")]
-    if "--runs" in kept:
-        at = kept.index("--runs")
-        del kept[at : at + 2]
-    return kept

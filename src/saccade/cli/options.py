@@ -75,6 +75,15 @@ def _refuse_what_does_not_fit(value: Any, at: str) -> None:
             _refuse_what_does_not_fit(getattr(value, field.name), field.name.replace("_", "-"))
 
 
+def without_place(args: Sequence[str]) -> list[str]:
+    """Arguments as a stored result shows them: where runs are kept is no part of how it was made."""
+    kept = [arg for arg in args if not arg.startswith("--runs=")]
+    if "--runs" in kept:
+        at = kept.index("--runs")
+        del kept[at : at + 2]
+    return kept
+
+
 def asks_for_help(args: Sequence[str]) -> bool:
     return any(arg in ("-h", "--help") for arg in args)
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from saccade import catalogue
 from saccade.claims import Needs
-from saccade.cli.options import Output, read, take_name
+from saccade.cli.options import Output, read, take_name, without_place
 from saccade.cli.show import claims_table, document, metrics_table
 from saccade.errors import SaccadeError, did_you_mean
 from saccade.ledger import Entry, known, measure, store
@@ -23,6 +23,9 @@ from saccade.progress import Progress, show_progress
 from saccade.run import Run, Runtime
 from saccade.study import Plan, obtain, order_for
 from saccade.system import System
+
+if TYPE_CHECKING:
+    from saccade.report.build import Subject
 
 DESCRIPTION = """Train the headline variants on embedded data (or take the runs there are), print the paper's table as
 measured here, check the claims, and write one HTML report with pictures."""
@@ -46,6 +49,10 @@ class RunOptions:
     """Train again what has been trained."""
     open: bool = False
     """Open the report in a browser."""
+    store: bool = False
+    """Keep the table, its costs and a picture in the system's own `results` folder (for those who publish them)."""
+    picture: str = ""
+    """Which of the report's pictures `--store` keeps, by its file name; if none is given, the first."""
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
     runtime: Annotated[Runtime, tyro.conf.arg(name="")] = field(default_factory=Runtime)
 
@@ -53,7 +60,7 @@ class RunOptions:
 def run(args: Sequence[str]) -> int:
     name, rest = take_name(args, "run")
     options = read(RunOptions, rest, f"run {name}", DESCRIPTION)
-    from saccade.report.build import report_run
+    from saccade.report.build import Subject, report_run
 
     system = catalogue.load(name)
     variants = _variants(system, options)
@@ -62,7 +69,7 @@ def run(args: Sequence[str]) -> int:
     changes = _other_data(system, options)
     needs = [Needs(variant, seed, options.preset, changes) for variant in variants for seed in range(options.seeds)]
     orders = [order_for(name, need, options.runtime) for need in needs]
-    command = shlex.join(["saccade", "run", *args])
+    command = shlex.join(["saccade", "run", *without_place(args)])
     plan = Plan(options.output.runs, options.jobs, options.fresh, options.runtime)
     with show_progress(options.output.quiet) as progress:
         found = obtain(orders, plan, progress)
@@ -73,7 +80,13 @@ def run(args: Sequence[str]) -> int:
             if not (done.folder / "report.html").exists():
                 report_run(done, progress)
         entries = _judge(name, system, plan, progress, command, set(needs))
-        report = _report(system, options, by_variant, entries, command, progress)
+        subject = Subject(system, options.preset, by_variant, entries, [command])
+        report = _report(subject, options, progress)
+        if options.store:
+            from saccade.results import store_run
+
+            for path in store_run(subject, command, progress, options.picture):
+                progress.say(f"stored: {path}")
     _tell(system, options, by_variant, entries, report)
     if options.open:
         webbrowser.open(report.resolve().as_uri())
@@ -108,18 +121,11 @@ def _judge(
     return known(name, plan.root)
 
 
-def _report(
-    system: System[Any, Any],
-    options: RunOptions,
-    runs: dict[str, list[Run]],
-    entries: list[Entry],
-    command: str,
-    progress: Progress,
-) -> Path:
-    folder = options.output.runs / system.about.name / "reports" / f"{datetime.now():%Y%m%d-%H%M%S}-{options.preset}"
-    from saccade.report.build import Subject, write_report
+def _report(subject: Subject, options: RunOptions, progress: Progress) -> Path:
+    from saccade.report.build import write_report
 
-    subject = Subject(system, options.preset, runs, entries, [command])
+    name = subject.system.about.name
+    folder = options.output.runs / name / "reports" / f"{datetime.now():%Y%m%d-%H%M%S}-{options.preset}"
     return write_report(subject, folder, progress)
 
 

@@ -1,0 +1,17 @@
+"""Keep a picture as the one that stands for a system, where another script than ``saccade run`` made it.
+
+``python docs/picture.py NAME FILE CAPTION COMMAND`` writes ``results/picture.png`` and ``results/picture.json``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from saccade.results import store_picture
+
+if __name__ == "__main__":
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
+    name, file, caption, command = sys.argv[1:]
+    print(store_picture(name, Path(file), caption, command))

@@ -1,0 +1,391 @@
+"""Stored results as Markdown: the ledger of all claims, tables, costs, and the catalogue.
+
+``python docs/render.py`` writes what is kept in the repository: ``docs/claims.md`` and the table of systems in
+``README.md``. The site's own pages are made when it is built (``docs/hooks.py``). Nothing measured is typed by hand.
+"""
+
+from __future__ import annotations
+
+import html
+import statistics
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from saccade import catalogue, results
+from saccade.cli.show import measured
+from saccade.ledger import AGES, Entry, known
+from saccade.system import Metric
+from saccade.versions import Environment
+
+ROOT = Path(__file__).parents[1]
+LEDGER = ROOT / "docs" / "claims.md"
+README = ROOT / "README.md"
+BEGIN, END = "<!-- systems: python docs/render.py -->\n", "<!-- end of systems -->\n"
+SIGNS = {
+    "holds": ("✓", "holds"),
+    "does not hold": ("✗", "fails"),
+    "not resolved at this scale": ("~", "open"),
+    "cannot be judged here": ("–", "none"),
+    "not measured yet": ("–", "none"),
+}
+"""A sign that is read without colour, and the class that colours it."""
+SAID = {
+    "holds": ("holds", "hold"),
+    "does not hold": ("does not hold", "do not hold"),
+    "not resolved at this scale": ("is not resolved", "are not resolved"),
+    "cannot be judged here": ("could not be judged", "could not be judged"),
+    "not measured yet": ("is not measured yet", "are not measured yet"),
+}
+"""Of one claim, and of several."""
+UPRIGHT = 7
+"""Columns that a page has room for; a wider table is laid on its side."""
+
+
+def own() -> list[str]:
+    """The systems of this repository, whatever else is installed."""
+    return [name for name, module in catalogue.modules().items() if module.startswith("saccade.")]
+
+
+# Claims ---------------------------------------------------------------------------------------------------------------
+
+
+def ledger() -> str:
+    """All claims of all systems, as they were measured: a function of what is stored, not of the code's age."""
+    entries = {name: known(name, root=None) for name in own()}
+    everything = [entry for found in entries.values() for entry in found]
+    parts = [
+        "# Claims\n",
+        f"What the papers say and what was measured here: {summary(everything)}. A comparison holds if the 90 % "
+        "interval of its mean difference over paired seeds is beyond a threshold that was written before the first "
+        "run; it is not resolved if the interval reaches over the threshold. Comparisons are of `tiny` presets on "
+        "embedded data unless a claim says otherwise: they test the mechanism, not the paper's figures, which stand "
+        "beside them.\n",
+        "This page is written by `python docs/render.py` from the systems' stored results. "
+        "`saccade claims NAME --kind all` measures them again, and `saccade claims --known` says which were measured "
+        "with older code.\n",
+    ]
+    for name, found in entries.items():
+        parts.append(f"## {name}\n")
+        parts.append(f"*{catalogue.about(name).title}*: {summary(found)}.\n")
+        parts.append(claims_table(found))
+    return "\n".join(parts)
+
+
+def summary(entries: Sequence[Entry]) -> str:
+    """How many claims there are and what became of them."""
+    verdicts = [verdict(entry) for entry in entries]
+    counts = [f"{verdicts.count(v)} {SAID[v][verdicts.count(v) > 1]}" for v in SIGNS if v in verdicts]
+    return f"{len(entries)} claims, of which " + ", ".join(counts)
+
+
+def claims_table(entries: Sequence[Entry], ages: bool = False) -> str:
+    """A row a claim; how they were made is said once for all that were made together."""
+    makers = list(dict.fromkeys(_maker(entry) for entry in entries if entry.judgement))
+    rows = []
+    for entry in entries:
+        claim = entry.claim
+        old = f"<br>{AGES[entry.age]}" if ages and entry.judgement and AGES[entry.age] else ""
+        why = f"<br>{cell(entry.judgement.reason)}" if entry.judgement and entry.judgement.reason else ""
+        number = f"<sup>{makers.index(_maker(entry)) + 1}</sup>" if entry.judgement and len(makers) > 1 else ""
+        rows.append(
+            [
+                f"{sign(entry)}{old}{why}",
+                f'<span class="said">{cell(claim.statement)} ({cell(claim.source)}; {claim.kind})</span>',
+                expected(entry),
+                f"{measured(entry)}{number}",
+            ]
+        )
+    made = "\n".join(small(maker, f"{n}. " if len(makers) > 1 else "") for n, maker in enumerate(makers, 1))
+    return f"{table(['verdict', 'claim', 'expected', 'measured'], rows)}\n{made}"
+
+
+def _maker(entry: Entry) -> str:
+    return made_with(entry.command, entry.environment)
+
+
+def made_with(command: str, made: Environment) -> str:
+    """The command, the date and the versions."""
+    packages = ", ".join(f"{name} {version}" for name, version in made.packages.items() if version)
+    commit = f" at {made.commit}" if made.commit else ""
+    seeds = f", {len(made.seeds)} seeds" if len(made.seeds) > 1 else ""
+    return (
+        f"`{command}`{seeds}, {made.date[:10]}, Saccade {made.saccade}{commit}, Python {made.python}, {packages}, "
+        f"{made.machine}"
+    )
+
+
+def small(made: str, number: str = "") -> str:
+    """How something was made, below it."""
+    return f'<small class="made">{number}Made with {made}.</small>\n'
+
+
+def verdict(entry: Entry) -> str:
+    return entry.judgement.verdict if entry.judgement else "not measured yet"
+
+
+def sign(entry: Entry) -> str:
+    mark, style = SIGNS[verdict(entry)]
+    return f'<span class="{style}">{mark} {verdict(entry).removesuffix(" at this scale").removesuffix(" here")}</span>'
+
+
+def expected(entry: Entry) -> str:
+    claim = entry.claim
+    paper = f"<br>paper: {cell(claim.paper)}" if claim.paper else ""
+    return cell(f"{claim.sense} {claim.threshold:g} {claim.unit}".strip()) + paper
+
+
+def open_claims() -> str:
+    """Every claim that was not found to hold, with its values one by one."""
+    entries = [entry for name in own() for entry in known(name, root=None)]
+    groups = {
+        "does not hold": "## Found false\n\nThe whole interval lies on the wrong side of the threshold.\n",
+        "not resolved at this scale": "## Not resolved\n\nThe interval reaches over the threshold: so many seeds at "
+        "this size cannot tell. That is neither a yes nor a no.\n",
+        "cannot be judged here": "## Not judged\n\nSomething was missing when they were measured.\n",
+        "not measured yet": "## Not measured yet\n",
+    }
+    parts = [summary(entries) + ".\n"]
+    for name, heading in groups.items():
+        found = [entry for entry in entries if verdict(entry) == name]
+        if found:
+            parts += [heading, *map(_open_claim, found)]
+    return "\n".join(parts)
+
+
+def _open_claim(entry: Entry) -> str:
+    claim, found = entry.claim, entry.judgement
+    facts = [("expected", cell(f"{claim.sense} {claim.threshold:g} {claim.unit}".strip()))]
+    if claim.paper:
+        facts.append(("the paper's figure", cell(claim.paper)))
+    if found and found.measured is not None:
+        facts.append(("measured", f"**{found.measured:.3g}** {cell(claim.unit)}"))
+    if found and len(found.values) > 1 and found.low is not None and found.high is not None:
+        facts.append(("90 % interval of the mean", f"{found.low:.3g} to {found.high:.3g}"))
+        facts.append(("one by one", ", ".join(f"{value:.3g}" for value in found.values)))
+    if found and found.reason:
+        facts.append(("why", cell(found.reason)))
+    if found:
+        facts.append(("made with", _maker(entry) + (f" ({AGES[entry.age]})" if AGES[entry.age] else "")))
+    else:
+        facts.append(("to measure it", f"`saccade claims {entry.system} --only {claim.id}`"))
+    place = f'<div class="claim" id="{entry.system}-{claim.id}" markdown="1">'
+    source = f"[{entry.system}](systems/{entry.system}.md), {cell(claim.source)}"
+    lines = "\n".join(f"- {name}: {value}" for name, value in facts)
+    return f"{place}\n\n{sign(entry)} **{cell(claim.statement)}** {source}\n\n{lines}\n\n</div>\n"
+
+
+# Tables and costs -----------------------------------------------------------------------------------------------------
+
+
+def run_table(name: str) -> str:
+    """The paper's table as measured here, then the paper's own figures, or nothing."""
+    stored = results.run(name)
+    if stored is None:
+        return ""
+    system = catalogue.load(name)
+    labels = {v: system.variants[v].label if v in system.variants else v for v in stored.rows}
+    found = {v: row.metrics for v, row in stored.rows.items()}
+    seeds = len(stored.environment.seeds)
+    spread = f"mean and deviation of {seeds} seeds" if seeds > 1 else "one seed"
+    parts = [
+        f"Preset `{stored.preset}`, test data, {spread}. {_sentence(stored.data)}\n",
+        _metrics(system.metrics, labels, found),
+        small(made_with(stored.command, stored.environment)),
+    ]
+    for reported in system.reported:
+        theirs = {v: {m: (x,) for m, x in row.items()} for v, row in reported.rows.items() if v in labels}
+        if theirs:
+            parts += [f"The paper's figures, {cell(reported.where)}:\n", _metrics(system.metrics, labels, theirs)]
+    return "\n".join(parts)
+
+
+def _sentence(data: str) -> str:
+    """What systems say of their embedded data is one or several; of other data its place is known."""
+    return cell(data).rstrip(".") + "." if " " in data else f"Data: `{data}`."
+
+
+def _metrics(
+    metrics: Mapping[str, Metric],
+    labels: Mapping[str, str],
+    found: Mapping[str, Mapping[str, Sequence[float | None]]],
+) -> str:
+    shown = [m for m in metrics if any(m in row for row in found.values())]
+    body = [[_values(row.get(m, ()), metrics[m]) for m in shown] for row in found.values()]
+    return turned([labels[v] for v in found], [_headed(metrics[m]) for m in shown], body)
+
+
+def _headed(metric: Metric) -> str:
+    return cell(f"{metric.label} {metric.unit}".strip())
+
+
+def _values(values: Iterable[float | None], metric: Metric) -> str:
+    found = [value for value in values if value is not None]
+    if not found:
+        return "–"
+    spread = f" ± {statistics.stdev(found):.{metric.digits}f}" if len(found) > 1 else ""
+    return f"{statistics.fmean(found):.{metric.digits}f}{spread}"
+
+
+def cost_table() -> str:
+    """What each stored run cost, variant by variant."""
+    parts = []
+    for name in own():
+        stored = results.run(name)
+        if stored is None:
+            continue
+        system = catalogue.load(name)
+        rows = []
+        for variant, row in stored.rows.items():
+            cost = row.cost
+            rows.append(
+                [
+                    cell(system.variants[variant].label if variant in system.variants else variant),
+                    f"{cost.parameters:,}" if cost.parameters is not None else "–",
+                    short(cost.macs) if cost.macs is not None else "–",
+                    f"{cost.seconds_a_step * 1000:.3g} ms" if cost.seconds_a_step else "–",
+                    f"{cost.seconds:.3g} s" if cost.seconds else "–",
+                    f"{cost.peak_memory / 2**20:,.0f} MiB" if cost.peak_memory else "–",
+                ]
+            )
+        columns = ["", "parameters", "multiply-adds", "a step", "whole run", "peak memory"]
+        made = made_with(stored.command, stored.environment)
+        parts += [f"### {name}, `{stored.preset}`\n", table(columns, rows), small(made)]
+    return "\n".join(parts) if parts else "No run is stored yet.\n"
+
+
+def cost_claims() -> str:
+    """Claims of cost, of all systems."""
+    entries = [entry for name in own() for entry in known(name, root=None) if entry.claim.kind == "cost"]
+    rows = [
+        [
+            f"[{e.system}](systems/{e.system}.md)",
+            sign(e),
+            f'<span class="said">{cell(e.claim.statement)}</span>',
+            expected(e),
+            measured(e),
+        ]
+        for e in entries
+    ]
+    made = "\n".join(small(maker) for maker in dict.fromkeys(_maker(e) for e in entries if e.judgement))
+    return f"{table(['system', 'verdict', 'claim', 'expected', 'measured'], rows)}\n{made}"
+
+
+def bench_table() -> str:
+    """What ``saccade bench --store`` kept: times as bars, so that they are seen at a glance."""
+    parts = []
+    for name in own():
+        stored = results.bench(name)
+        if stored is None or not stored.contests:
+            continue
+        rows = []
+        for found in stored.contests:
+            held = found.get("memory")
+            rows.append(
+                [
+                    cell(found["contest"]),
+                    cell(found["rival"]),
+                    f"{bar(found['ratio'])} {found['ratio']:.3g} ({found['low']:.3g} to {found['high']:.3g})",
+                    f"{held['ratio']:.3g}" if held else "–",
+                ]
+            )
+        made = made_with(stored.command, stored.environment)
+        columns = ["what", "against", "times as fast (quartiles)", "times as small"]
+        parts += [f"### {name}\n", table(columns, rows), small(made)]
+    return "\n".join(parts) if parts else "No bench is stored yet: `saccade bench NAME --store` keeps one.\n"
+
+
+def bar(ratio: float) -> str:
+    """How many times as fast, as a bar: its length grows with the logarithm, one hundred times fill it."""
+    from math import log10
+
+    width = max(2, min(100, round(50 * log10(max(ratio, 1.0)))))
+    return f'<span class="bar{"" if ratio >= 1 else " slower"}" style="width: {width}px"></span>'
+
+
+# The catalogue --------------------------------------------------------------------------------------------------------
+
+
+def systems_table() -> str:
+    """A row a system, for the front page of the repository."""
+    rows = []
+    for name in own():
+        about, link = catalogue.about(name), f"[{name}]({catalogue.folder(name).relative_to(ROOT)}/README.md)"
+        paper, tasks = cell(f"{about.title}, {about.venue}"), cell(", ".join(about.tasks))
+        rows.append([link, paper, tasks, tally(known(name, root=None))])
+    return table(["name", "paper", "tasks", "claims"], rows)
+
+
+def tally(entries: Sequence[Entry]) -> str:
+    """Verdicts in a few signs: ``9 ✓ 2 ✗ 1 ~``."""
+    verdicts = [verdict(entry) for entry in entries]
+    counts: dict[str, int] = {}
+    for v, (mark, _) in SIGNS.items():
+        if v in verdicts:
+            counts[mark] = counts.get(mark, 0) + verdicts.count(v)
+    return " ".join(f"{count} {mark}" for mark, count in counts.items()) or "–"
+
+
+def wall(style: str = "wall") -> str:
+    """A card a system: its picture, its name, what it is for."""
+    cards = []
+    for name in own():
+        about = catalogue.about(name)
+        shown = f'<img src="systems/{name}-tile.png" alt="" loading="lazy">' if catalogue.picture(name) else ""
+        cards.append(
+            f'<a class="card" href="systems/{name}.html"><span class="shot">{shown}</span><b>{name}</b>'
+            f"<span>{html.escape(', '.join(about.tasks))}</span><small>{html.escape(about.title)}, "
+            f"{html.escape(about.venue)}</small></a>"
+        )
+    return f'<div class="{style}">\n' + "\n".join(cards) + "\n</div>\n"
+
+
+def with_systems(readme: str) -> str:
+    """A README with its table of systems made anew."""
+    before, rest = readme.split(BEGIN)
+    after = rest.split(END)[1]
+    return f"{before}{BEGIN}{systems_table()}{END}{after}"
+
+
+# Markdown -------------------------------------------------------------------------------------------------------------
+
+
+def cell(text: str) -> str:
+    """Plain text as it is, inside a table too."""
+    for sign in "\\|*_<[`":
+        text = text.replace(sign, "&lt;" if sign == "<" else f"\\{sign}")
+    return " ".join(text.split())
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def turned(labels: Sequence[str], columns: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """Labels down the side, or along the top where there are more columns than labels and no room for them."""
+    if len(columns) > UPRIGHT and len(labels) < len(columns):
+        return table(["", *map(cell, labels)], [[c, *(row[n] for row in body)] for n, c in enumerate(columns)])
+    return table(["", *columns], [[cell(label), *row] for label, row in zip(labels, body, strict=True)])
+
+
+def short(number: float) -> str:
+    for unit, size in (("G", 1e9), ("M", 1e6), ("K", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:g}"
+
+
+def main() -> int:
+    """Write what is kept in the repository, or with ``--check`` say what is out of date."""
+    made = {LEDGER: ledger(), README: with_systems(README.read_text(encoding="utf-8"))}
+    old = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path in old:
+        print(f"{path.relative_to(ROOT)} is {'out of date' if '--check' in sys.argv else 'written'}")
+        if "--check" not in sys.argv:
+            path.write_text(made[path], encoding="utf-8")
+    return 1 if old and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""Pages say what is stored: every claim, every number, nothing left out and nothing broken by the signs in it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from saccade import catalogue
+from saccade.claims import Claim, Judgement
+from saccade.ledger import Entry
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+render = script("render")
+
+
+def stored_claims(name):
+    path = catalogue.folder(name) / "results" / "claims.json"
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+def entry(verdict=None, statement="A claim.", **values):
+    claim = Claim("id", statement, "Eq. 1", "empirical", lambda _: 0.0, 1.0, "at least", "points", "+2")
+    return Entry("snl", claim, Judgement(verdict, **values) if verdict else None, command="saccade claims snl")
+
+
+@pytest.fixture(scope="module")
+def ledger():
+    return render.ledger()
+
+
+@pytest.mark.parametrize("name", render.own())
+def test_the_ledger_has_every_stored_verdict(name, ledger):
+    stored = stored_claims(name)
+    known = {claim.id for claim in catalogue.load(name).claims}
+    section = ledger.split(f"\n## {name}\n")[1].split("\n## ")[0]
+    for verdict, (mark, _) in render.SIGNS.items():
+        count = sum(item["judgement"]["verdict"] == verdict for item in stored if item["id"] in known)
+        if verdict != "not measured yet":
+            assert section.count(f"{mark} {verdict.split(' at this')[0].split(' here')[0]}</span>") == count
+
+
+def test_what_does_not_hold_is_listed_with_its_values_and_what_holds_is_not():
+    stored = [item for name in render.own() for item in stored_claims(name)]
+    page = render.open_claims()
+    for item in stored:
+        listed = f'id="{item["system"]}-{item["id"]}"' in page
+        if item["judgement"]["verdict"] == "holds":
+            assert not listed
+        elif item["id"] in {claim.id for claim in catalogue.load(item["system"]).claims}:
+            assert listed
+            assert ", ".join(f"{float(v):.3g}" for v in item["judgement"]["values"]) in page
+
+
+def test_counts_are_said_in_words():
+    several = [entry("holds"), entry("holds"), entry("does not hold"), entry()]
+    assert render.summary(several) == "4 claims, of which 2 hold, 1 does not hold, 1 is not measured yet"
+    assert render.tally(several) == "2 ✓ 1 ✗ 1 –"
+
+
+def test_signs_of_markdown_in_a_statement_stay_signs():
+    line = render.claims_table([entry("holds", "|x| < y_i * z_i [see `A`]", measured=1.0)]).splitlines()[2]
+    assert r"\|x\| &lt; y\_i \* z\_i \[see \`A\`]" in line
+    assert line.replace(r"\|", "").count("|") == 5
+
+
+def test_what_was_measured_together_is_said_once():
+    table = render.claims_table([entry("holds", measured=1.0), entry("holds", measured=2.0)])
+    assert table.count("Made with") == 1
+
+
+def test_a_table_with_no_room_for_its_columns_is_laid_on_its_side():
+    columns = [f"c{n}" for n in range(9)]
+    made = render.turned(["a", "b"], columns, [["1"] * 9, ["2"] * 9]).splitlines()
+    assert made[0] == "|  | a | b |"
+    assert made[2] == "| c0 | 1 | 2 |"
+    assert render.turned(["a"], ["c"], [["1"]]).splitlines()[2] == "| a | 1 |"
+
+
+def test_bars_grow_with_the_ratio_and_slower_ones_are_marked():
+    assert "width: 50px" in render.bar(10.0)  # half of a hundred pixels: ten is half of a hundred, in logarithms
+    assert "width: 100px" in render.bar(1000.0)
+    assert "slower" in render.bar(0.5)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("griffe") is None, reason="needs the extra docs (make docs)")
+def test_docstrings_become_markdown():
+    as_markdown = script("docstrings").as_markdown
+    assert as_markdown("See :class:`Index` and :func:`~saccade.ops.assign`.") == "See `Index` and `saccade.ops.assign`."
+    table = "=====  =====\na      b\n=====  =====\n1      2\n=====  =====\n\nText."
+    assert as_markdown(table) == f"```text\n{table[:-7]}\n```\n\nText."
+    assert as_markdown("So::\n\n    x = 1\n") == "So:\n\n    x = 1\n"
+
+
+def test_checking_says_what_is_out_of_date_and_changes_nothing(tmp_path, monkeypatch, capsys):
+    old = tmp_path / "claims.md"
+    old.write_text("old")
+    monkeypatch.setattr(render, "LEDGER", old)
+    monkeypatch.setattr(render, "ROOT", tmp_path)
+    monkeypatch.setattr(render, "ledger", lambda: "new")
+    monkeypatch.setattr(render, "README", tmp_path / "README.md")
+    monkeypatch.setattr(render, "systems_table", lambda: "| a |\n")
+    (tmp_path / "README.md").write_text(f"x\n{render.BEGIN}| a |\n{render.END}y\n")
+    monkeypatch.setattr(sys, "argv", ["render.py", "--check"])
+    assert render.main() == 1
+    assert capsys.readouterr().out == "claims.md is out of date\n"
+    assert old.read_text() == "old"
+    monkeypatch.setattr(sys, "argv", ["render.py"])
+    assert render.main() == 0
+    assert old.read_text() == "new"
+    assert render.main() == 0

@@ -1,0 +1,68 @@
+"""The scripts in examples/ run as they are: with short settings here, as published in the slow tests."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import saccade
+from saccade import catalogue
+from saccade.files import save_tensors
+
+ROOT = Path(__file__).parents[1]
+
+
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_block_goes_into_a_network_and_trains_with_it(here, capsys):
+    found = example("own_network").main(["--steps", "3"])
+    assert list(found) == ["as it is", "with snl"]
+    assert all(0 <= value <= 100 for value in found.values())
+
+
+@pytest.mark.slow
+def test_the_block_lets_the_network_see_what_it_could_not(here):
+    found = example("own_network").main([])
+    assert found["with snl"] > found["as it is"] + 10
+
+
+def test_a_video_is_made_and_tracked_in(here):
+    model = saccade.create("sesiam", variant="siamfc-s", preset="tiny")
+    save_tensors(
+        here / "untrained.safetensors", model.state_dict(), saccade.describe(model).metadata(catalogue.load("sesiam"))
+    )
+    shown = example("track_video").main(["--weights", "untrained.safetensors", "--frames", "6"])
+    with Image.open(shown) as strip:
+        assert strip.width == 2 * strip.height
+    assert (here / "tracked" / "tracked.mp4").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_without_weights_a_tracker_is_trained_once(here):
+    tracking = example("track_video")
+    tracking.main(["--steps", "2", "--frames", "3"])
+    assert tracking.tracker(here / "runs", 2) == next((here / "runs" / "sesiam").glob("*/last.safetensors"))
+
+
+def test_photographs_are_found_by_a_part_of_them(here, monkeypatch):
+    searching = example("search_photographs")
+    monkeypatch.setattr(searching, "PHOTOGRAPHS", ("chelsea", "coffee"))
+    page = searching.main(["--backbone", "resnet18", "--parts", "2"])
+    assert page.is_file()
+    assert "chelsea" in page.read_text(encoding="utf-8")
+
+
+def test_a_video_without_a_box_and_a_folder_without_a_query_are_refused(here, capsys):
+    for name, args, missing in (("track_video", ["a.mp4"], "--box"), ("search_photographs", ["folder"], "QUERY")):
+        with pytest.raises(SystemExit) as left:
+            example(name).main(args)
+        assert left.value.code == 2
+        assert missing in capsys.readouterr().err
