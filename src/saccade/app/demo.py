@@ -19,6 +19,7 @@ from saccade.app.limits import Limits
 from saccade.app.uploads import Upload, check, place, weight
 from saccade.errors import SaccadeError
 from saccade.files import read_json
+from saccade.inputs import Kind
 from saccade.system import System
 
 EXAMPLE = "example"
@@ -145,6 +146,6 @@ def sentence(work: Callable[[], Any]) -> tuple[Any, str]:
 
 def clicks_of(example: Sequence[Sequence[float]], field: Field) -> list[list[float]]:
     """Points or boxes as the clicks that choose them."""
-    if field.name and field.kind.value == "boxes":
+    if field.kind is Kind.BOXES:
         return [corner for x, y, w, h in example for corner in ([x, y], [x + w, y + h])]
     return [list(point) for point in example]

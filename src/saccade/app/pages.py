@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +10,11 @@ from typing import Any
 
 import gradio as gr
 
-from saccade import catalogue
+from saccade import catalogue, results
 from saccade.app import parts, picking, shelf
 from saccade.app.demo import Demo, Gallery, clicks_of, sentence
 from saccade.app.form import FILES, PICKED, SHOWN, Field, name_of
 from saccade.errors import SaccadeError
-from saccade.files import read_json
 from saccade.inputs import Kind
 
 EVERY = "every task"
@@ -62,13 +60,9 @@ def build(gallery: Gallery) -> gr.Blocks:
 
 
 def _caption(name: str) -> str:
-    path = catalogue.folder(name) / "results" / "picture.json"
-    if catalogue.picture(name) is None or not path.exists():
-        return ""
-    with contextlib.suppress(SaccadeError):
-        found = read_json(path)
-        return str(found.get("caption", "")) if isinstance(found, dict) else ""
-    return ""
+    """What the picture that a system comes with shows."""
+    found, _ = sentence(lambda: results.picture(name))
+    return found.caption if found is not None and catalogue.picture(name) is not None else ""
 
 
 @dataclass
@@ -76,8 +70,8 @@ class _SystemPage:
     demo: Demo
     components: dict[str, Any] = field(default_factory=dict)
     """By field: what its value comes from (for places: the clicks)."""
-    notes: dict[str, Any] = field(default_factory=dict)
     pickers: dict[str, Any] = field(default_factory=dict)
+    """By field of places: the picture to click on, what was chosen in words, and the button to begin again."""
 
     def draw(self, site: gr.Blocks) -> None:
         page = self.demo.system.about
@@ -173,7 +167,7 @@ class _SystemPage:
             elem_id=f"file-{one.name}",
             height=150,
         )
-        self.notes[one.name] = note = gr.HTML(parts.note(one.help), elem_id=f"note-{one.name}")
+        note = gr.HTML(parts.note(one.help), elem_id=f"note-{one.name}")
         picked = next((f for f in self.demo.fields if f.on == one.name), None) if one.kind in SHOWN else None
         outputs = [note]
         if picked is not None:
@@ -210,11 +204,8 @@ class _SystemPage:
                 self._wire(one)
 
     def _wire(self, one: Field) -> None:
-        files, clicks, (picker, told, again) = (
-            self.components[one.on],
-            self.components[one.name],
-            self.pickers[one.name],
-        )
+        files, clicks = self.components[one.on], self.components[one.name]
+        picker, told, again = self.pickers[one.name]
         source = self.demo.field(one.on)
 
         def pick(given: Any, before: Clicks, event: gr.SelectData) -> tuple[Any, ...]:
@@ -245,10 +236,8 @@ class _SystemPage:
         if one.kind not in PICKED:
             return given.get(one.name, gr.update())
         on = given.get(one.on) or ""
-        return {
-            "on": Path(on if isinstance(on, str) else on[0]).name,
-            "clicks": clicks_of(given.get(one.name, ()), one),
-        }
+        name = Path(on if isinstance(on, str) else on[0]).name
+        return {"on": name, "clicks": clicks_of(given.get(one.name, ()), one)}
 
     # Jobs -----------------------------------------------------------------------------------------------------------
 
