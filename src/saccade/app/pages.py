@@ -35,6 +35,7 @@ def build(gallery: Gallery) -> gr.Blocks:
             words = gr.Textbox(
                 placeholder="Search: attention, tracking, ECCV 2020 …",
                 show_label=False,
+                max_lines=1,
                 scale=3,
                 elem_id="search",
                 autofocus=True,
