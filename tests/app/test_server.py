@@ -12,6 +12,7 @@ pytest.importorskip("gradio", reason="the gallery's pages need the extra `app`")
 from starlette.testclient import TestClient
 
 from saccade import catalogue
+from saccade.app import pages
 from saccade.app.jobs import OUTPUTS, Job
 from saccade.app.limits import Limits
 from saccade.app.server import create, is_loopback, opened
@@ -124,15 +125,17 @@ def test_a_page_elsewhere_that_pretends_to_be_here_does_not_get_in(client):
     assert client.get("/", headers={"host": "evil.example"}).status_code == 400
 
 
-def test_a_file_that_was_not_uploaded_cannot_be_handed_to_a_form(client):
-    """Whoever speaks to the server without the page can say any path: only uploads are taken."""
-    config = client.get("/config").json()
-    change = next(d for d in config["dependencies"] if d["targets"] and d["targets"][0][1] == "change" and d["inputs"])
-    data = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
-    answer = client.post(
-        "/gradio_api/run/predict", json={"data": [data], "fn_index": change["id"], "session_hash": "x"}
-    )
-    assert "root:" not in answer.text
+def test_a_file_that_was_not_uploaded_cannot_be_handed_to_a_form(client, gallery):
+    """Whoever speaks to the server without the page can name any path: only uploads are taken."""
+    place = next(n for n, f in pages.build(gallery).fns.items() if getattr(f.fn, "__name__", "") == "changed")
+    for path in ("/etc/passwd", str(gallery.runs / "secret.txt"), str(gallery.uploads / ".." / "secret.txt")):
+        given = {"path": path, "orig_name": "a.png", "meta": {"_type": "gradio.FileData"}}
+        order = {"data": [[given], None], "fn_index": place, "session_hash": "visitor"}
+        assert client.post("/gradio_api/queue/join", json=order).status_code == 200
+        told = client.get("/gradio_api/queue/data", params={"session_hash": "visitor"}).text
+        assert '"process_completed"' in told
+        assert '"success":false' in told.replace(" ", "")
+        assert "root:" not in told
 
 
 @pytest.mark.parametrize(

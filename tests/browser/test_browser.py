@@ -76,7 +76,9 @@ def test_a_card_leads_to_a_page_with_claims_and_their_verdicts(gallery, visitor)
     seen.wait(".top h1")
     assert catalogue.about("roadmetrics").title in seen.text(".top h1")
     seen.wait("#claims .claim")
-    assert "holds" in seen.text("#claims .tally")
+    assert len(seen.all("#claims .claim")) == len(catalogue.load("roadmetrics").claims)
+    counts = [int(n) for n in re.findall(r"\d+", seen.text("#claims .tally"))]
+    assert sum(counts) == len(catalogue.load("roadmetrics").claims)
     seen.says("#reports", "saccade run roadmetrics")
 
 
@@ -113,6 +115,14 @@ def test_a_video_and_a_box_give_a_track(gallery, visitor, tmp_path):
     seen.result()
     film = seen.wait("#result video", shown=False)
     seen.until(lambda: film.get_property("videoWidth") == 128, "the video of the track does not play")
+
+
+def test_the_example_fills_the_form_with_files_and_places(gallery, visitor):
+    seen = visitor(gallery).open("sesiam")
+    seen.click("#example")
+    seen.says("#note-video", "256 × 256")
+    seen.says("#told-box", "Chosen: 1")
+    seen.until(lambda: seen.drawn("#picker-box img"), "the first frame is not shown")
 
 
 def test_two_clouds_give_a_flow_in_three_dimensions(gallery, visitor, tmp_path):
