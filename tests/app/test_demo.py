@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from saccade import catalogue
+from saccade import catalogue, results
 from saccade.app import parts, picking, shelf
 from saccade.app.demo import Demo, Gallery, clicks_of, room_for, sentence
 from saccade.app.form import Field, form
@@ -211,6 +211,22 @@ def test_claims_have_a_verdict_each(name, tmp_path):
     assert len(found) == len(catalogue.load(name).claims)
     page = parts.claims(catalogue.about(name), found)
     assert page.count('<article class="claim') == len(found)
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_the_stored_table_is_shown_as_it_was_measured(name):
+    stored, table = results.run(name), shelf.table(name)
+    assert (stored is None) == (table is None)
+    if table is None:
+        assert parts.measured(None) == ""
+        return
+    assert len(table.rows) == len(stored.rows)
+    metrics = catalogue.load(name).metrics
+    first = next(m for m in metrics if any(m in row.metrics for row in stored.rows.values()))
+    for (_, cells), row in zip(table.rows, stored.rows.values(), strict=True):
+        values = [v for v in row.metrics.get(first, ()) if v is not None]
+        assert cells[0][0].startswith(f"{np.mean(values):.{metrics[first].digits}f}" if values else "–")
+    assert table.command == stored.command
 
 
 def test_everything_that_was_typed_or_read_is_escaped(tmp_path):

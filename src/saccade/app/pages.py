@@ -80,6 +80,9 @@ class _SystemPage:
         if self.demo.fields:
             gr.HTML(parts.heading("Try it"))
             self._demo(site)
+        table, wrong = sentence(lambda: shelf.table(page.name))
+        if table is not None or wrong:
+            gr.HTML(parts.wrong(wrong) if wrong else parts.measured(table), elem_id="measured")
         gr.HTML(parts.heading("Reports"))
         reports = gr.HTML(elem_id="reports")
         gr.HTML(parts.heading("Claims"))

@@ -17,7 +17,7 @@ from jinja2 import Environment, Template
 
 from saccade.about import About
 from saccade.app.jobs import Job
-from saccade.app.shelf import STYLES, Claimed, Report
+from saccade.app.shelf import STYLES, Claimed, Report, Table
 from saccade.app.uploads import Upload
 from saccade.inputs import Artifact
 from saccade.progress import clock
@@ -56,6 +56,10 @@ def head(page: About) -> str:
 
 def reports(page: About, found: Sequence[Report], caption: str) -> str:
     return _part("reports", page, found, caption)
+
+
+def measured(table: Table | None) -> str:
+    return _part("measured", table) if table is not None else ""
 
 
 _KINDS = {

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import html
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from saccade import catalogue
+from saccade import catalogue, results
 from saccade.about import About
 from saccade.errors import SaccadeError
 from saccade.ledger import AGES, Entry, known
 from saccade.run import Run, runs
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg")
+MOST_METRICS = 8
 NEWEST = 6
 """Reports and weights that are listed of each kind."""
 
@@ -149,6 +151,62 @@ def _listed(name: str, found: Sequence[Run]) -> Iterator[Weights]:
         date, _ = _dated(run.folder.name)
         assert run.weights is not None
         yield Weights(run.folder.name, f"{variant}, {order.preset}, trained {date}", run.weights)
+
+
+# Measured -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """The variants of a system side by side, as they were measured when it was stored."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[str, bool], ...]], ...]
+    """A label, and cells with whether they are the best of their column."""
+    note: str
+    command: str
+    """What made it."""
+    date: str
+
+
+def table(name: str) -> Table | None:
+    """The table that comes with a system."""
+    found = results.run(name)
+    if found is None:
+        return None
+    system = catalogue.load(name)
+    shown = [m for m in system.metrics if any(m in row.metrics for row in found.rows.values())][:MOST_METRICS]
+    means = {v: {m: _mean(row.metrics.get(m, ())) for m in shown} for v, row in found.rows.items()}
+    rows = []
+    for variant, row in found.rows.items():
+        cells = []
+        for m in shown:
+            metric, mean = system.metrics[m], means[variant][m]
+            others = [means[v][m] for v in means if v != variant]
+            best = (
+                mean is not None and bool(others) and not any(o is not None and metric.better(o, mean) for o in others)
+            )
+            cells.append((_cell(row.metrics.get(m, ()), metric.digits), best))
+        label = system.variants[variant].label if variant in system.variants else variant
+        rows.append((label, tuple(cells)))
+    seeds = len(found.environment.seeds) or 1
+    many = "one seed" if seeds == 1 else f"mean and deviation of {seeds} seeds"
+    note = f"Test data, {found.preset}, {many}; {found.data.rstrip('.')}."
+    heads = tuple(f"{system.metrics[m].label} {system.metrics[m].unit}".strip() for m in shown)
+    return Table(heads, tuple(rows), note, found.command, found.environment.date[:10])
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    numbers = [v for v in values if v is not None]
+    return statistics.fmean(numbers) if numbers else None
+
+
+def _cell(values: Sequence[float | None], digits: int) -> str:
+    numbers = [v for v in values if v is not None]
+    if not numbers:
+        return "–"
+    spread = f" ± {statistics.stdev(numbers):.{digits}f}" if len(numbers) > 1 else ""
+    return f"{statistics.fmean(numbers):.{digits}f}{spread}"
 
 
 # Claims ---------------------------------------------------------------------------------------------------------------
