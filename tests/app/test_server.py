@@ -76,11 +76,13 @@ def test_a_report_is_shown_without_its_scripts(client):
         "/_/result/nobody/0",
         "/_/result/nobody.zip",
         "/gradio_api/file=/etc/passwd",
+        "/gradio_api/file=http://127.0.0.1:9/a",
+        "/gradio_api/proxy=http://127.0.0.1:9/a",
     ],
 )
 def test_what_is_not_on_a_list_is_not_given_out(client, path):
     answer = client.get(path)
-    assert answer.status_code in (403, 404, 422)
+    assert answer.status_code in (400, 403, 404, 422)
     assert "root:" not in answer.text
 
 
@@ -125,17 +127,31 @@ def test_a_page_elsewhere_that_pretends_to_be_here_does_not_get_in(client):
     assert client.get("/", headers={"host": "evil.example"}).status_code == 400
 
 
-def test_a_file_that_was_not_uploaded_cannot_be_handed_to_a_form(client, gallery):
-    """Whoever speaks to the server without the page can name any path: only uploads are taken."""
-    place = next(n for n, f in pages.build(gallery).fns.items() if getattr(f.fn, "__name__", "") == "changed")
+def order(client, place, path):
+    given = {"path": path, "orig_name": "a.png", "meta": {"_type": "gradio.FileData"}}
+    data = {"data": [[given], {"on": "", "clicks": []}], "fn_index": place, "session_hash": "visitor"}
+    return client.post("/gradio_api/queue/join", json=data)
+
+
+def test_an_order_may_name_uploads_and_nothing_else(client, gallery):
+    """Whoever speaks to the server without the page can name any path, and addresses that Gradio would fetch."""
+    place = next(n for n, f in pages.build(gallery).fns.items() if len(f.inputs) == 2 and f.fn.__name__ == "changed")
+    (gallery.uploads.parent / "secret.txt").write_text("secret")
     for path in ("/etc/passwd", str(gallery.runs / "secret.txt"), str(gallery.uploads / ".." / "secret.txt")):
-        given = {"path": path, "orig_name": "a.png", "meta": {"_type": "gradio.FileData"}}
-        order = {"data": [[given], None], "fn_index": place, "session_hash": "visitor"}
-        assert client.post("/gradio_api/queue/join", json=order).status_code == 200
-        told = client.get("/gradio_api/queue/data", params={"session_hash": "visitor"}).text
-        assert '"process_completed"' in told
-        assert '"success":false' in told.replace(" ", "")
-        assert "root:" not in told
+        answer = order(client, place, path)
+        assert (answer.status_code, answer.text) == (400, "only files that were uploaded here can be used")
+    for path in ("http://127.0.0.1:9/a.png", "https://example.org/a.png", "", "\0"):
+        assert order(client, place, path).status_code == 400
+    (path,) = client.post("/gradio_api/upload", files={"files": ("a.png", b"x")}).json()
+    assert order(client, place, path).status_code == 200
+    told = client.get("/gradio_api/queue/data", params={"session_hash": "visitor"}).text
+    assert "a.png is not a picture that can be read" in told
+
+
+def test_orders_are_bounded_and_json(client):
+    assert client.post("/gradio_api/queue/join", content=b"{").status_code == 400
+    assert client.post("/gradio_api/queue/join", content=b"[" * 100_000).status_code == 400
+    assert client.post("/gradio_api/queue/join", content=bytes(1_000_001)).status_code == 413
 
 
 @pytest.mark.parametrize(

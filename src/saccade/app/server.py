@@ -8,6 +8,7 @@ them, without access to anything.
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import shutil
 import socket
@@ -37,7 +38,7 @@ from saccade.app import pages, parts, shelf
 from saccade.app.demo import Gallery, room_for, sentence
 from saccade.app.jobs import OUTPUTS, Job, Jobs
 from saccade.app.limits import Limits
-from saccade.app.uploads import sweep
+from saccade.app.uploads import inside, sweep
 from saccade.errors import SaccadeError
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -52,6 +53,9 @@ SCRIPTED = APART + "script-src 'unsafe-inline' blob:; worker-src blob:; frame-an
 """What a page that a system made may do: draw itself."""
 STILL = "sandbox allow-popups; default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'"
 """What a report may do: be read."""
+UPLOADS = "/gradio_api/upload"
+LONGEST_ORDER = 1_000_000
+"""Bytes of what a page sends besides uploads."""
 TYPES = {
     ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
     ".svg": "image/svg+xml", ".mp4": "video/mp4", ".webm": "video/webm", ".mov": "video/quicktime",
@@ -67,13 +71,10 @@ def create(gallery: Gallery, host: str = LOOPBACK[0]) -> FastAPI:
 
     @app.middleware("http")
     async def guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        if request.method == "POST" and request.url.path.rstrip("/").endswith("/upload"):
-            length = request.headers.get("content-length", "")
-            if not length.isdigit():
-                return PlainTextResponse("an upload has to say how large it is", 411)
-            _, wrong = sentence(lambda: room_for(int(length), gallery))
-            if wrong:
-                return PlainTextResponse(wrong, 413)
+        if request.method not in ("GET", "HEAD", "OPTIONS"):
+            refused = await _refused(request, gallery)
+            if refused is not None:
+                return refused
         response = await call_next(request)
         response.headers.setdefault("Content-Security-Policy", OWN)
         response.headers["X-Content-Type-Options"] = "nosniff"
@@ -110,6 +111,39 @@ def _mounted(app: FastAPI, gallery: Gallery, host: str, theme: Any) -> FastAPI:
         theme=theme,
         css=parts.style(),
     )
+
+
+async def _refused(request: Request, gallery: Gallery) -> Response | None:
+    """Uploads for which there is no room, and orders that name a file which was not uploaded or an address to fetch.
+
+    Pages never send such an order; whoever speaks to the server without them gets no further than this.
+    """
+    length = request.headers.get("content-length", "")
+    if not length.isdigit():
+        return PlainTextResponse("what is sent has to say how large it is", 411)
+    if request.url.path == UPLOADS:
+        _, wrong = sentence(lambda: room_for(int(length), gallery))
+        return PlainTextResponse(wrong, 413) if wrong else None
+    if int(length) > LONGEST_ORDER:
+        return PlainTextResponse(f"an order has at most {LONGEST_ORDER} bytes", 413)
+    try:
+        named = list(_paths(json.loads(await request.body() or b"null")))
+    except (ValueError, RecursionError):
+        return PlainTextResponse("an order is JSON", 400)
+    _, wrong = sentence(lambda: [inside(path, gallery.uploads) for path in named])
+    return PlainTextResponse(wrong, 400) if wrong else None
+
+
+def _paths(order: Any) -> Iterator[str]:
+    """The files that an order names, however deep."""
+    if isinstance(order, dict):
+        if isinstance(order.get("path"), str):
+            yield order["path"]
+        for value in order.values():
+            yield from _paths(value)
+    elif isinstance(order, list):
+        for value in order:
+            yield from _paths(value)
 
 
 def _files(app: FastAPI, gallery: Gallery) -> None:
