@@ -218,8 +218,9 @@ def test_the_stored_table_is_shown_as_it_was_measured(name):
     stored, table = results.run(name), shelf.table(name)
     assert (stored is None) == (table is None)
     if table is None:
-        assert parts.measured(None) == ""
+        assert parts.measured(catalogue.about(name), None, "") == ""
         return
+    assert table.rows[0][0] in parts.measured(catalogue.about(name), table, "")
     assert len(table.rows) == len(stored.rows)
     metrics = catalogue.load(name).metrics
     first = next(m for m in metrics if any(m in row.metrics for row in stored.rows.values()))

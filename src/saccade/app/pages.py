@@ -81,8 +81,7 @@ class _SystemPage:
             gr.HTML(parts.heading("Try it"))
             self._demo(site)
         table, wrong = sentence(lambda: shelf.table(page.name))
-        if table is not None or wrong:
-            gr.HTML(parts.wrong(wrong) if wrong else parts.measured(table), elem_id="measured")
+        gr.HTML(parts.wrong(wrong) if wrong else parts.measured(page, table, _caption(page.name)), elem_id="measured")
         gr.HTML(parts.heading("Reports"))
         reports = gr.HTML(elem_id="reports")
         gr.HTML(parts.heading("Claims"))
@@ -92,7 +91,7 @@ class _SystemPage:
     def _measured(self) -> tuple[str, str]:
         page, root = self.demo.system.about, self.demo.gallery.runs
         found, wrong = sentence(lambda: shelf.reports(page.name, root))
-        reports = parts.wrong(wrong) if wrong else parts.reports(page, found, _caption(page.name))
+        reports = parts.wrong(wrong) if wrong else parts.reports(page, found)
         judged, wrong = sentence(lambda: shelf.claims(page.name, root))
         return reports, parts.wrong(wrong) if wrong else parts.claims(page, judged)
 

@@ -54,12 +54,13 @@ def head(page: About) -> str:
     return _part("head", page)
 
 
-def reports(page: About, found: Sequence[Report], caption: str) -> str:
-    return _part("reports", page, found, caption)
+def reports(page: About, found: Sequence[Report]) -> str:
+    return _part("reports", page, found)
 
 
-def measured(table: Table | None) -> str:
-    return _part("measured", table) if table is not None else ""
+def measured(page: About, table: Table | None, caption: str) -> str:
+    """The table and the picture that a system comes with; nothing where it comes with none."""
+    return _part("measured", page, table, caption) if table is not None or caption else ""
 
 
 _KINDS = {
