@@ -297,10 +297,10 @@ def read_mars(path: Path, split: str, missing: Missing = "refuse") -> Tracklets:
             continue
         kept = []
         for frame in tracklet.frames:
-            folder = frame.parent.name
-            if folder not in there:  # one look a folder: there are a million pictures
-                there[folder] = {p.name for p in _pictures(frame.parent)}
-            if frame.name in there[folder]:
+            person = frame.parent.name
+            if person not in there:  # one look a folder: there are a million pictures
+                there[person] = {p.name for p in _pictures(frame.parent)}
+            if frame.name in there[person]:
                 kept.append(frame)
             else:
                 gone.append(f"{frame} does not exist, but {listed} lists it")
