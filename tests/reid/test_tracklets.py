@@ -1,13 +1,11 @@
 """Readers of tracklets, fed files written without Saccade; the clips that are taken of them; how they are judged."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 from scipy.io import savemat
 
-from reid.csalr.fixtures import picture
+from reid.tracklet_layouts import ilids, layouts, listed_prid, mars, plain, prid
 from saccade import catalogue, datacheck
 from saccade.errors import SaccadeError, Several
 from saccade.metrics.ranking import rank_descriptors
@@ -23,50 +21,31 @@ from saccade.reid.tracklets import (
     run_of,
 )
 
-SIZE = (8, 16)
+FORMS = [(name, form) for name, writers in layouts.items() for form in (writers if isinstance(writers, dict) else [""])]
 
 
-def mars(path):
-    """Tracks (identity, camera, frames): two people to train on; two asked for, junk and a distractor beside them."""
-    parts = {
-        "train": [(1, 1, 3), (1, 2, 2), (3, 1, 1), (3, 6, 2)],
-        "test": [(-1, 1, 2), (0, 2, 2), (2, 1, 3), (2, 3, 2), (4, 2, 1), (4, 5, 4)],
-    }
-    for part, tracks in parts.items():
-        names, rows = [], []
-        for number, (identity, camera, frames) in enumerate(tracks, 1):
-            person = "00-1" if identity < 0 else f"{identity:04d}"
-            own = [f"{person}C{camera}T{number:04d}F{frame:03d}.jpg" for frame in range(1, frames + 1)]
-            for seed, name in enumerate(own):
-                picture(path / f"bbox_{part}" / person / name, 10 * number + seed, SIZE)
-            rows.append([len(names) + 1, len(names) + frames, identity, camera])
-            names += own
-        (path / "info").mkdir(exist_ok=True)
-        (path / "info" / f"{part}_name.txt").write_text("\n".join(names) + "\n")
-        savemat(path / "info" / f"tracks_{part}_info.mat", {f"track_{part}_info": np.array(rows, float)})
-    savemat(path / "info" / "query_IDX.mat", {"query_IDX": np.array([[5, 3]], np.uint16)})
+def written(name, form, path):
+    writer = layouts[name]
+    (writer[form] if form else writer)(path)
+    return path
 
 
-def ilids(path, people=4, form="json"):
-    for camera in ("cam1", "cam2"):
-        for person in range(1, people + 1):
-            for frame in range(person):
-                name = f"{camera}_person{person:03d}_{frame:05d}.png"
-                picture(path / "i-LIDS-VID" / "sequences" / camera / f"person{person:03d}" / name, frame, SIZE)
-    if form == "json":
-        named = {"train": ["person004", "person001"], "test": ["person003", "person002"]}
-        (path / "splits.json").write_text(json.dumps([{"train": [], "test": []}, named]))
-    else:
-        (path / "train-test people splits").mkdir()
-        file = path / "train-test people splits" / "train_test_splits_ilidsvid.mat"
-        savemat(file, {"ls_set": np.array([[1, 2, 3, 4], [3, 2, 4, 1]], np.uint16)})
+@pytest.mark.parametrize(("name", "form"), FORMS)
+def test_every_file_cut_short_is_named(tmp_path, name, form):
+    path = written(name, form, tmp_path / "data")
 
+    def read():
+        return [data[i] for s in ("train", "test") for data in [LAYOUTS[name].read(path, s)] for i in range(len(data))]
 
-def prid(path, frames):
-    for camera, counts in frames.items():
-        for person, count in counts.items():
-            for frame in range(count):
-                picture(path / "prid_2011/multi_shot" / camera / f"person_{person:04d}" / f"{frame:04d}.png", 0, (4, 8))
+    assert read()
+    for file in sorted(p for p in path.rglob("*") if p.is_file()):
+        content = file.read_bytes()
+        for length in (0, 1, len(content) // 2 + 1):
+            file.write_bytes(content[:length])
+            with pytest.raises(SaccadeError) as refusal:
+                read()
+            assert file.name in str(refusal.value), f"{file.name} cut to {length}: {refusal.value}"
+        file.write_bytes(content)
 
 
 # MARS ----------------------------------------------------------------------------------------------------------------
@@ -106,6 +85,10 @@ QUERY, TRACKS, NAMES = "query_IDX.mat", "tracks_test_info.mat", "test_name.txt"
     [
         (lambda info: (info / TRACKS).write_bytes(b"not a matrix"), "info.mat is not a whole MATLAB file"),
         (cut(TRACKS, 150), "tracks_test_info.mat is not a whole MATLAB file"),
+        (
+            lambda info: (info / TRACKS).write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM" + bytes(400)),
+            "7.3: expected",
+        ),
         (cut(TRACKS, 0), "tracks_test_info.mat is not a whole MATLAB file"),
         (lambda info: (info / QUERY).unlink(), "query_IDX.mat does not exist"),
         (mat(QUERY, other=[[1]]), "query_IDX.mat has no table 'query_IDX'"),
@@ -114,7 +97,7 @@ QUERY, TRACKS, NAMES = "query_IDX.mat", "tracks_test_info.mat", "test_name.txt"
         (mat(QUERY, query_IDX=[[7]]), "does not name tracks 1 to 6"),
         (mat(QUERY, query_IDX=[[3, 3]]), "each at most once"),
         (mat(TRACKS, track_test_info=[[1, 2, 3]] * 6), "rows of 3 numbers"),
-        (mat(TRACKS, track_test_info=[[3, 2, 0, 2]] * 6), "track 5 .*pictures 3 to 2: expected some of 1 to 14"),
+        (mat(TRACKS, track_test_info=[[3, 2, 0, 2]] * 6), "track 5 .*pictures 3 to 2, but .*names 1 to 14"),
         (mat(TRACKS, track_test_info=[[5, 7, 0, 2]] * 6), "identity 0 in camera 2, but has the picture 0002C1"),
         (lambda info: (info / NAMES).write_text("holiday.jpg\n" * 14), "'holiday.jpg' .*is not a name like"),
         (lambda info: (info / NAMES).write_bytes(b"\xff\xfe" * 9), "cannot be read: .*utf-8"),
@@ -253,18 +236,16 @@ def test_prid_takes_who_has_more_than_27_frames_in_both_cameras_of_the_first_200
 
 
 def test_prid_follows_a_split_file_where_there_is_one(tmp_path):
-    prid(tmp_path, {camera: {1: 1, 2: 2, 3: 1} for camera in ("cam_a", "cam_b")})
-    (tmp_path / "splits_prid2011.json").write_text(json.dumps([{"train": ["person_0002"], "test": ["person_0003"]}]))
+    listed_prid(tmp_path)
     test = LAYOUTS["prid2011"].read(tmp_path, "test")
-    assert (test.queries, [p.parent.name for p in test.paths]) == (1, ["person_0003"] * 2)
+    assert (test.queries, [p.parent.name for p in test.paths]) == (2, ["person_0003", "person_0004"] * 2)
 
 
 # Plain folders -------------------------------------------------------------------------------------------------------
 
 
 def test_plain_folders_of_frames_take_any_word_as_identity(tmp_path):
-    for folder in ("train/anna_1", "train/anna_c2_a", "train/bo_1", "query/cy_1", "gallery/cy_2_x", "gallery/di_1"):
-        picture(tmp_path / folder / "1.jpg", 0, SIZE)
+    plain(tmp_path)
     assert LAYOUTS["folder"].read(tmp_path, "train").identities == (0, 0, 1)
     test = LAYOUTS["folder"].read(tmp_path, "test")
     assert (test.queries, test.identities, test.cameras) == (1, (0, 0, 1), (1, 2, 1))

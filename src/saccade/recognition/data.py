@@ -276,8 +276,8 @@ def read_cub(
     unknown = next((number for number in names if labels[number] not in classes), None)
     if unknown is not None:
         raise SaccadeError(
-            f"{folder / 'image_class_labels.txt'} gives picture {unknown} the class {labels[unknown]}: expected one of "
-            f"1 to {len(classes)}"
+            f"{folder / 'image_class_labels.txt'} gives picture {unknown} the class {labels[unknown]}, but "
+            f"classes.txt has 1 to {len(classes)}"
         )
     if not set(trains.values()) <= {0, 1}:
         raise SaccadeError(f"{folder / 'train_test_split.txt'} has other numbers than 1 (to train on) and 0 (to test)")

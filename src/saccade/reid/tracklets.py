@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -92,16 +92,16 @@ class Tracklets:
         read = {place: read_image(paths[place]) for place in dict.fromkeys(places)}
         return [read[place] for place in places]
 
-    @property
+    @cached_property
     def paths(self) -> tuple[Path, ...]:
         """The first frame of each."""
         return tuple(tracklet.frames[0] for tracklet in self.tracklets)
 
-    @property
+    @cached_property
     def identities(self) -> tuple[int, ...]:
         return tuple(tracklet.identity for tracklet in self.tracklets)
 
-    @property
+    @cached_property
     def cameras(self) -> tuple[int, ...]:
         return tuple(tracklet.camera for tracklet in self.tracklets)
 
@@ -292,7 +292,7 @@ def read_mars(path: Path, split: str, missing: Missing = "refuse") -> Tracklets:
     there: dict[str, set[str]] = {}
     found, gone = [], []
     for place, row in enumerate(order):
-        tracklet = _mars_track(table[row].tolist(), row + 1, names, tracked, boxes)
+        tracklet = _mars_track(table[row].tolist(), row + 1, names, tracked, listed, boxes)
         if tracklet.identity == JUNK:
             continue
         kept = []
@@ -310,18 +310,18 @@ def read_mars(path: Path, split: str, missing: Missing = "refuse") -> Tracklets:
     return Tracklets(tuple(found), queries, left_out(gone, missing))
 
 
-def _mars_track(row: list[int], number: int, names: list[str], tracked: Path, boxes: Path) -> Tracklet:
+def _mars_track(row: list[int], number: int, names: list[str], tracked: Path, listed: Path, boxes: Path) -> Tracklet:
     """``first, last, identity, camera``, the first two counting the lines of the names from 1."""
     first, last, identity, camera = row
     if not 1 <= first <= last <= len(names):
         raise SaccadeError(
-            f"track {number} of {tracked} has the pictures {first} to {last}: expected some of 1 to {len(names)}"
+            f"track {number} of {tracked} has the pictures {first} to {last}, but {listed} names 1 to {len(names)}"
         )
     frames = names[first - 1 : last]
     for name in frames:
         said = re.match(r"(\d{4}|00-1)C(\d)T\d+F\d+\.\w+$", name)
         if not said:
-            raise SaccadeError(f"{name[:60]!r} of {tracked.parent} is not a name like 0001C1T0001F001.jpg")
+            raise SaccadeError(f"{name[:60]!r} of {listed} is not a name like 0001C1T0001F001.jpg")
         if (int(said[1].lstrip("0") or 0), int(said[2])) != (identity, camera):
             raise SaccadeError(
                 f"track {number} of {tracked} is identity {identity} in camera {camera}, but has the picture {name}"
