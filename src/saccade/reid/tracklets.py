@@ -7,6 +7,7 @@ is one list, the queries first and then the gallery; ``val`` is ``test``. Frames
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -29,11 +30,16 @@ from saccade.reid.data import Balanced, View
 
 
 class Tracklet(NamedTuple):
-    """The frames of one person in one camera, in order."""
+    """The frames of one person in one camera, in order: files of one folder. (MARS has a million of them.)"""
 
-    frames: tuple[Path, ...]
+    folder: Path
+    names: tuple[str, ...]
     identity: int
     camera: int
+
+    @property
+    def frames(self) -> tuple[Path, ...]:
+        return tuple(self.folder / name for name in self.names)
 
 
 class Walk(NamedTuple):
@@ -84,18 +90,18 @@ class Tracklets:
 
     def length(self, index: int) -> int:
         """How many frames a tracklet has."""
-        return len(self.tracklets[index].frames)
+        return len(self.tracklets[index].names)
 
     def frames(self, index: int, places: Sequence[int]) -> list[Tensor]:
         """Some frames of a tracklet, bytes (3, H, W) each; one that is asked for twice is read once."""
-        paths = self.tracklets[index].frames
-        read = {place: read_image(paths[place]) for place in dict.fromkeys(places)}
+        tracklet = self.tracklets[index]
+        read = {place: read_image(tracklet.folder / tracklet.names[place]) for place in dict.fromkeys(places)}
         return [read[place] for place in places]
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:
         """The first frame of each."""
-        return tuple(tracklet.frames[0] for tracklet in self.tracklets)
+        return tuple(tracklet.folder / tracklet.names[0] for tracklet in self.tracklets)
 
     @cached_property
     def identities(self) -> tuple[int, ...]:
@@ -232,11 +238,11 @@ def read_mat(path: Path, name: str) -> Any:
     return table.astype(np.int64)
 
 
-def _pictures(folder: Path) -> tuple[Path, ...]:
-    """The pictures of a folder by name; none if there is no folder."""
+def _pictures(folder: Path) -> tuple[str, ...]:
+    """The names of a folder's pictures, in order; none if there is no folder."""
     if not folder.is_dir():
         return ()
-    return tuple(sorted(p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES))
+    return tuple(sorted(name for name in os.listdir(folder) if os.path.splitext(name)[1].lower() in SUFFIXES))
 
 
 def _relabelled(tracklets: Sequence[Tracklet]) -> tuple[Tracklet, ...]:
@@ -289,23 +295,23 @@ def read_mars(path: Path, split: str, missing: Missing = "refuse") -> Tracklets:
             raise SaccadeError(f"{info / 'query_IDX.mat'} does not name tracks 1 to {len(table)}, each at most once")
         asks = set(asked.tolist())
         order = [*asked.tolist(), *(row for row in order if row not in asks)]
-    there: dict[str, set[str]] = {}
-    found, gone = [], []
+    there: dict[Path, set[str]] = {}
+    found: list[Tracklet] = []
+    gone: list[str] = []
     for place, row in enumerate(order):
         tracklet = _mars_track(table[row].tolist(), row + 1, names, tracked, listed, boxes)
         if tracklet.identity == JUNK:
             continue
-        kept = []
-        for frame in tracklet.frames:
-            person = frame.parent.name
-            if person not in there:  # one look a folder: there are a million pictures
-                there[person] = {p.name for p in _pictures(frame.parent)}
-            if frame.name in there[person]:
-                kept.append(frame)
-            else:
-                gone.append(f"{frame} does not exist, but {listed} lists it")
+        if tracklet.folder not in there:  # one look a folder: there are a million pictures
+            there[tracklet.folder] = set(_pictures(tracklet.folder))
+        kept = tuple(name for name in tracklet.names if name in there[tracklet.folder])
+        gone += [
+            f"{tracklet.folder / name} does not exist, but {listed} lists it"
+            for name in tracklet.names
+            if name not in there[tracklet.folder]
+        ]
         if kept:
-            found.append(tracklet._replace(frames=tuple(kept)))
+            found.append(tracklet._replace(names=kept))
             queries += part == "test" and place < len(asks)
     return Tracklets(tuple(found), queries, left_out(gone, missing))
 
@@ -317,8 +323,8 @@ def _mars_track(row: list[int], number: int, names: list[str], tracked: Path, li
         raise SaccadeError(
             f"track {number} of {tracked} has the pictures {first} to {last}, but {listed} names 1 to {len(names)}"
         )
-    frames = names[first - 1 : last]
-    for name in frames:
+    own = tuple(names[first - 1 : last])
+    for name in own:
         said = re.match(r"(\d{4}|00-1)C(\d)T\d+F\d+\.\w+$", name)
         if not said:
             raise SaccadeError(f"{name[:60]!r} of {listed} is not a name like 0001C1T0001F001.jpg")
@@ -326,7 +332,7 @@ def _mars_track(row: list[int], number: int, names: list[str], tracked: Path, li
             raise SaccadeError(
                 f"track {number} of {tracked} is identity {identity} in camera {camera}, but has the picture {name}"
             )
-    return Tracklet(tuple(boxes / name[:4] / name for name in frames), identity, camera)
+    return Tracklet(boxes / own[0][:4], own, identity, camera)
 
 
 # iLIDS-VID and PRID-2011 ---------------------------------------------------------------------------------------------
@@ -352,7 +358,7 @@ class _Cameras(NamedTuple):
                 folder = self.folder / name / person
                 frames = _pictures(folder)
                 if frames:
-                    found[camera].append(Tracklet(frames, identity, camera))
+                    found[camera].append(Tracklet(folder, frames, identity, camera))
                 else:
                     trouble = "holds no pictures" if folder.is_dir() else "does not exist"
                     gone.append(f"{folder} {trouble}, but {listed} lists it")
@@ -458,7 +464,9 @@ def read_plain(path: Path, split: str) -> Tracklets:
         parts.append([(folder, _plain_name(folder), _pictures(folder)) for folder in folders])
     left_out([f"{folder} holds no pictures" for part in parts for folder, _, frames in part if not frames], "refuse")
     numbers = {name: n for n, name in enumerate(sorted({name for part in parts for _, (name, _), _ in part}))}
-    found = [[Tracklet(frames, numbers[name], camera) for _, (name, camera), frames in part] for part in parts]
+    found = [
+        [Tracklet(folder, names, numbers[name], camera) for folder, (name, camera), names in part] for part in parts
+    ]
     return Tracklets(tuple(t for part in found for t in part), 0 if split == "train" else len(found[0]))
 
 
