@@ -324,9 +324,9 @@ def _numbered(path: Path, read: Callable[[str], T], names: dict[int, str] | None
         found[key] = value
     if not found:
         raise SaccadeError(f"{path} is empty")
-    for number in () if names is None else names:
+    for number, name in (names or {}).items():
         if number not in found:
-            raise SaccadeError(f"{path} has no line for picture {number} ({names[number]})")  # type: ignore[index]
+            raise SaccadeError(f"{path} has no line for picture {number} ({name})")
     extra = next((number for number in found if names is not None and number not in names), None)
     if extra is not None:
         raise SaccadeError(f"{path} has a line for picture {extra}, which images.txt has not")
