@@ -75,8 +75,9 @@ class View:
     """Side of what the network sees."""
     resize: int = 32
     """Shorter side of a picture before its middle is taken (evaluation and prediction)."""
-    augment: Literal["none", "flip", "pad-flip", "area-flip"] = "pad-flip"
-    """Training: nothing; flip; crop after padding by 4, flip; or crop a random area, flip."""
+    augment: Literal["none", "flip", "pad-flip", "crop-flip", "area-flip"] = "pad-flip"
+    """Training: nothing; flip; crop after padding by 4, flip; crop anywhere after `resize`, flip; or crop a random
+    area, flip."""
     areas: tuple[float, float] = (0.08, 1.0)
     """area-flip: least and greatest share of the picture."""
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
@@ -101,6 +102,8 @@ class View:
         """For training: a random view, normalised, (3, size, size)."""
         if self.augment == "area-flip":
             cut = images.area_crop(images.scaled(picture), self.size, self.areas, generator, (3 / 4, 4 / 3))
+        elif self.augment == "crop-flip":
+            cut = images.random_crop(images.scaled(picture), self.resize, self.size, generator)
         else:
             cut = images.centre(images.scaled(picture), self.resize, self.size)
         if self.augment == "pad-flip":
@@ -324,10 +327,10 @@ def _numbered(path: Path, read: Callable[[str], T], names: dict[int, str] | None
         found[key] = value
     if not found:
         raise SaccadeError(f"{path} is empty")
-    for number, name in (names or {}).items():
-        if number not in found:
-            raise SaccadeError(f"{path} has no line for picture {number} ({name})")
-    extra = next((number for number in found if names is not None and number not in names), None)
+    for key, name in (names or {}).items():
+        if key not in found:
+            raise SaccadeError(f"{path} has no line for picture {key} ({name})")
+    extra = next((key for key in found if names is not None and key not in names), None)
     if extra is not None:
         raise SaccadeError(f"{path} has a line for picture {extra}, which images.txt has not")
     return found
