@@ -1,4 +1,5 @@
-"""Small data sets in the public layouts, written from their published names with pickle, NumPy and Pillow alone."""
+"""Small data sets in the public layouts, written from their published names with pickle, NumPy and Pillow alone; those
+of videos and tracklets as the tests of their rooms write them."""
 
 from __future__ import annotations
 
@@ -6,6 +7,9 @@ import pickle
 
 import numpy as np
 from PIL import Image
+
+from reid import tracklet_layouts as tracklets
+from video.ata import fixtures as videos
 
 
 def _pixels(count, seed=0):
@@ -84,6 +88,10 @@ layouts = {
     "cifar100": {"python": cifar100_python, "binary": cifar100_binary},
     "cub": cub,
     "folder": class_folders,
+    "ucf101": videos.ucf101,
+    "hmdb51": videos.hmdb51,
+    "videos": videos.class_folders,
+    **{"tracklets" if name == "folder" else name: write for name, write in tracklets.layouts.items()},
 }
 
 
