@@ -4,7 +4,7 @@
 
 The network below is plain PyTorch. Its task: do two marks at opposite edges of a picture have the same colour? Nothing
 in it sees both marks at once, so it hardly can. One line gives it a block in which every position looks at every other.
-Takes about a minute on two cores.
+Takes half a minute to a minute on one core.
 """
 
 from __future__ import annotations
