@@ -8,7 +8,7 @@ import torch
 from saccade.errors import SaccadeError
 from saccade.files import save_tensors
 from saccade.search import Index
-from saccade.search.index import descriptors_by
+from saccade.search.index import _company, descriptors_by
 
 
 def index(count=50):
@@ -22,6 +22,24 @@ def test_it_finds_the_nearest_in_order():
     exact = torch.cdist(queries, kept.descriptors).sort(dim=1)
     assert torch.equal(places, exact.indices[:, :5])
     torch.testing.assert_close(far, exact.values[:, :5], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("lists", [1, 2, 17])
+def test_sums_stay_with_their_lists_whatever_order_they_are_made_in(lists):
+    kept = index()
+    places, weights = torch.randint(50, (lists, 7)), torch.randn(lists, 7)
+    places[::3] = places[0].clone()  # some share all they have, a position may come twice in a list
+    expected = (weights[..., None].double() * kept.descriptors.double()[places]).sum(1)
+    torch.testing.assert_close(kept.weighted(places, weights).double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_lists_that_share_positions_are_summed_one_after_another():
+    groups = torch.randperm(40).reshape(4, 10)  # ten positions each, of which a list takes nine, in any order
+    owner = torch.arange(12) % 4
+    places = torch.stack([groups[g][torch.randperm(10)[:9]] for g in owner.tolist()])
+    company = _company(places, 40)
+    assert len(company.unique()) == 4
+    assert all((company[owner == g] == company[g]).all() for g in range(4))
 
 
 def test_asking_for_more_than_there_is_gives_all():

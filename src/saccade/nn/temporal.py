@@ -31,7 +31,7 @@ class TemporalAttention(nn.Module):
     def forward(self, x: Tensor, order: Tensor | None = None) -> Tensor:
         """Along positions, or along an order (B, T, N): one copy brings time inside, either way."""
         tokens = self.norm(x)
-        tokens = tokens.transpose(1, 2) if order is None else tracks(tokens, order)
+        tokens = tokens.transpose(1, 2).contiguous() if order is None else tracks(tokens, order)
         found = self.fc(self.attn(tokens.flatten(0, 1))).view(tokens.shape)
         return x + self.drop_path(found.transpose(1, 2) if order is None else from_tracks(found, order))
 

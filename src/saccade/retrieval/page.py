@@ -62,10 +62,11 @@ td { padding: 0 .8rem 0 0; }
 <li><figure>{% if hit.uri %}<img src="{{ hit.uri }}" alt="{{ hit.name }}">{% else %}<div class="gone"></div>{% endif %}
 <figcaption><b>{{ number }}. {{ hit.similarity }}</b>{% if hit.moved %}
 <span class="{{ hit.way }}">{{ hit.moved }}</span>{% endif %}
-{% if hit.weight %}<br>weight {{ hit.weight }}{% endif %}<br>{{ hit.name }}</figcaption></figure></li>
+{% if hit.weight %}<br>weight {{ hit.weight }}{% endif %}<br>
+<span title="{{ hit.name }}">{{ hit.short }}</span></figcaption></figure></li>
 {% endmacro %}
 {% for answer in answers %}
-<h2>{{ answer.name }}</h2>
+<h2 title="{{ answer.name }}">{{ answer.short }}</h2>
 <ol><li><figure class="query">{% if answer.uri %}<img src="{{ answer.uri }}" alt="the query">
 {% else %}<div class="gone"></div>{% endif %}<figcaption><b>query</b></figcaption></figure></li></ol>
 <h3>Before expansion</h3><ol>{% for hit in answer.before %}{{ figure(hit, loop.index) }}{% endfor %}</ol>
@@ -103,6 +104,7 @@ def write_page(
         shown.append(
             {
                 "name": answer.name,
+                "short": Path(answer.name).name,
                 "uri": draw(Path(answer.name)),
                 "before": [_hit(hit, draw) for number, hit in enumerate(answer.before, 1)],
                 "after": [_hit(hit, draw, number) for number, hit in enumerate(answer.after, 1)],
@@ -125,6 +127,7 @@ def _hit(hit: Hit, draw: Callable[[Path], str], rank: int | None = None) -> dict
     weight = "" if hit.weight is None else f"{hit.weight:.3f}"
     return {
         "name": hit.name,
+        "short": Path(hit.name).name,
         "similarity": f"{hit.similarity:.3f}",
         "uri": draw(Path(hit.name)),
         "moved": moved,

@@ -172,5 +172,5 @@ def augmented(index: Searchable, descriptors: Tensor, method: Method, count: int
 
 
 def _summed(found: Found, weights: Tensor) -> tuple[Tensor, Tensor]:
-    summed = weights[:, :1] * found.query + found.index.weighted(found.places, weights[:, 1:])
+    summed = found.index.weighted(found.places, weights[:, 1:]).addcmul_(weights[:, :1], found.query)
     return unit(summed, found.query), weights

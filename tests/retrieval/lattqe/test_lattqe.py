@@ -240,6 +240,14 @@ def test_a_query_that_is_in_the_gallery_does_not_find_itself(here, weights):
     assert not any(row[2].endswith("gallery/0.jpg") for row in rows)
 
 
+def test_a_method_that_learns_nothing_asks_for_no_weights(here, capsys):
+    np.savez(here / "some.npz", gallery=units(9, 33), queries=units(2, 33, seed=1))
+    asked = ["--descriptors", "some.npz", "-o", "out", "--quiet", "--threads", "1", "--runs", "no-runs"]
+    assert main(["predict", "lattqe", *asked, "--method", "alpha"]) == 0
+    assert len((here / "out" / "results.csv").read_text().splitlines()) == 1 + 2 * 9
+    refused(capsys, asked, "no weights of lattqe")
+
+
 def test_a_kept_gallery_answers_without_its_pictures_and_not_to_another_network(here, weights, capsys):
     gallery(here)
     kept = ["--index", "kept.safetensors", "--query", "query.png", "--neighbours", "2"]

@@ -60,6 +60,22 @@ class Inputs:
 
 
 @dataclass(frozen=True)
+class Own:
+    """What some weights learnt: a method, for descriptors of so many numbers."""
+
+    method: Method
+    dimension: int
+
+    def check(self, dimension: int) -> None:
+        """Refuse descriptors of another length."""
+        if dimension != self.dimension:
+            raise SaccadeError(
+                f"these weights expand descriptors of {self.dimension} numbers, those to expand have {dimension}; "
+                "train on descriptors like these (saccade train lattqe --data pictures:DIR), or give --method alpha"
+            )
+
+
+@dataclass(frozen=True)
 class _Asked:
     index: Index | Shards
     names: Sequence[str]
@@ -68,18 +84,14 @@ class _Asked:
 
 
 def find_files(
-    ctx: Context[Any, Any], extractor: Extractor, neighbours: int, dimension: int, own: Method, inputs: Inputs
+    ctx: Context[Any, Any], extractor: Extractor, neighbours: int, own: Own | None, inputs: Inputs
 ) -> list[Artifact]:
     """A page of ranked results before and after expansion, the same as a table, and a summary."""
+    learnt = own if inputs.method == "weights" else None
     if inputs.top < 1 or inputs.neighbours < 0:
         raise SaccadeError(f"at least one result is shown, got --top {inputs.top} and --neighbours {inputs.neighbours}")
-    asked = _from_file(inputs) if inputs.descriptors else _from_pictures(ctx, extractor, inputs)
-    if inputs.method == "weights" and asked.index.dimension != dimension:
-        raise SaccadeError(
-            f"these weights expand descriptors of {dimension} numbers, the gallery's have {asked.index.dimension}; "
-            "train on descriptors like these (saccade train lattqe --data pictures:DIR), or give --method alpha"
-        )
-    method = own if inputs.method == "weights" else CLASSIC[inputs.method]
+    asked = _from_file(inputs, learnt) if inputs.descriptors else _from_pictures(ctx, extractor, inputs, learnt)
+    method = learnt.method if learnt else CLASSIC[inputs.method]
     places = {name: place for place, name in enumerate(asked.index.names)}
     itself = torch.tensor([places.get(name, -1) for name in asked.names])
     most = len(asked.index) - 1 if bool((itself >= 0).any()) else len(asked.index)
@@ -101,7 +113,7 @@ def find_files(
     return _written(ctx, asked, answers, inputs, wanted)
 
 
-def _from_file(inputs: Inputs) -> _Asked:
+def _from_file(inputs: Inputs, learnt: Own | None) -> _Asked:
     path = Path(inputs.descriptors).expanduser()
     found = read_descriptors(path)
     gallery, queries = matrix(found, "gallery", path), matrix(found, "queries", path)
@@ -109,11 +121,13 @@ def _from_file(inputs: Inputs) -> _Asked:
         raise SaccadeError(
             f"{path} mixes dimensions: its gallery has {gallery.shape[1]} numbers a row, its queries {queries.shape[1]}"
         )
+    if learnt:
+        learnt.check(gallery.shape[1])
     index = Index(gallery, tuple(f"gallery {i}" for i in range(len(gallery))), f"{path}", inputs.kind)
     return _Asked(index, [f"query {i}" for i in range(len(queries))], queries)
 
 
-def _from_pictures(ctx: Context[Any, Any], extractor: Extractor, inputs: Inputs) -> _Asked:
+def _from_pictures(ctx: Context[Any, Any], extractor: Extractor, inputs: Inputs, learnt: Own | None) -> _Asked:
     if not inputs.query:
         raise SaccadeError("nothing to find: give --query FILE..., or --descriptors FILE")
     if inputs.gallery is None and not inputs.index:
@@ -130,6 +144,8 @@ def _from_pictures(ctx: Context[Any, Any], extractor: Extractor, inputs: Inputs)
     index: Index | Shards
     skipped: tuple[str, ...] = ()
     queries = torch.stack([describer(read_image(path)) for path in inputs.query])
+    if learnt:  # before a gallery of thousands is described
+        learnt.check(queries.shape[1])
     if inputs.gallery is not None:
         index, skipped = gallery_index(ctx, describer, inputs.gallery, inputs.kind, inputs.index)
     elif Path(inputs.index).is_dir():

@@ -111,8 +111,8 @@ class Config:
 class Facts:
     """What the data decides, and how far training has come."""
 
-    dimension: int
-    """Of the descriptors."""
+    dimension: int = 1
+    """Of the descriptors; where nothing is learnt from them, any."""
     tempered: bool = False
     """Whether the model has its temperature by now."""
 
@@ -348,10 +348,16 @@ class LAttQESystem(System[Config, Facts]):
             scores |= _named("dba", Bench(ctx, better).precisions(method, protocol.augmented))
         return scores
 
+    def needs_model(self, inputs: finding.Inputs) -> bool:
+        """The classic methods have nothing to learn."""
+        return inputs.method == "weights"
+
     def predict(self, ctx: Ctx, model: nn.Module | None, inputs: Any) -> Sequence[Artifact]:
-        assert model is not None
-        neighbours, dimension = ctx.config.protocol.neighbours, ctx.facts.dimension
-        return finding.find_files(ctx, ctx.config.extractor, neighbours, dimension, method_of(model), inputs)
+        extractor, neighbours = ctx.config.extractor, ctx.config.protocol.neighbours
+        if model is None:  # nobody has chosen what describes pictures: what comes trained, and the usual ten
+            return finding.find_files(ctx, replace(extractor, backbone="efficientnet-lite0"), 10, None, inputs)
+        own = finding.Own(method_of(model), ctx.facts.dimension)
+        return finding.find_files(ctx, extractor, neighbours, own, inputs)
 
     def pictures(self, ctx: Ctx, models: Mapping[str, nn.Module], data: Data) -> Sequence[Artifact]:
         """Sensitivity to k (Figure 3), gains by regime (Figure 4), and the weights themselves."""
