@@ -56,7 +56,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--block", default="snl", help="any name of saccade.nn.BLOCKS")
     parser.add_argument("--steps", type=int, default=1000)
     options = parser.parse_args(argv)
-    seen, unseen = relations(24_000, 40, 0.15, "train"), relations(1200, 40, 0.15, "test")
+    enough = 60 * max(24 * options.steps // 60, 1)  # too many to learn by heart
+    seen, unseen = relations(enough, 40, 0.15, "train"), relations(1200, 40, 0.15, "test")
 
     found = {}
     for name in ("as it is", f"with {options.block}"):
