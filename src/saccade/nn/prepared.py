@@ -47,12 +47,14 @@ class Prepared:
         """The convolution, and its ReLU if asked for."""
         x, padding = self._within(x)
         if self.tiles is not None:
-            return _rectified(tiled_convolution(x, self.tiles, self.bias, padding), rectified)
+            made = tiled_convolution(x, self.tiles, self.bias, padding)
+            # Of tiles that reach over the border a part is kept: the ReLU puts that together as well.
+            return torch.relu(made) if rectified else made
         if fused() is None:
             return _rectified(F.conv2d(x, self.kernel, self.bias, self.stride, padding), rectified)
         after = "relu" if rectified else "none"
-        made: Tensor = fused()._convolution_pointwise(x, *self._weights(x, padding), after, [], "")
-        return made
+        result: Tensor = fused()._convolution_pointwise(x, *self._weights(x, padding), after, [], "")
+        return result
 
     def add_to(self, out: Tensor, x: Tensor, rectified: bool = True) -> Tensor:
         """The convolution added to what is in ``out``, and the ReLU of that."""

@@ -18,6 +18,8 @@ from torch import Tensor
 
 POINTS = (1.0, 2.0, 0.5)
 """Evaluated at 0, at these and their opposites, and at infinity."""
+ONE = 1
+"""Where the point one is among them."""
 TILE = 4
 """Results a side of a tile."""
 LARGEST = 2**22
@@ -41,22 +43,32 @@ def tiled_convolution(x: Tensor, kernel: Tensor, bias: Tensor | None = None, pad
     batch, _, *sides = x.shape
     height, width = (side + 2 * padding - k + 1 for side in sides)
     down, across = -(-height // TILE), -(-width // TILE)
-    framed = _room(0, x, batch, down * TILE + k - 1, across * TILE + k - 1, inputs).zero_()
-    framed[:, padding : padding + sides[0], padding : padding + sides[1]] = x.permute(0, 2, 3, 1)
-
+    framed = _framed(x.permute(0, 2, 3, 1), padding, (down * TILE + k - 1, across * TILE + k - 1))
     rows = _room(1, x, points, batch, down, framed.shape[2], inputs)
     _evaluate([framed[:, n : n + TILE * down : TILE] for n in range(points)], rows.unbind(0))
     tiles = _room(2, x, points, points, batch, down, across, inputs)
     _evaluate([rows[..., n : n + TILE * across : TILE, :] for n in range(points)], tiles.unbind(1))
     found = _room(3, x, points, points, batch, down, across, outputs)
     torch.bmm(tiles.view(points**2, -1, inputs), kernel, out=found.view(points**2, -1, outputs))
-
+    if bias is not None:
+        found[ONE, ONE].add_(bias)  # whose powers are one: it comes back in every result
     rows = _room(1, x, points, batch, down, across, TILE, outputs)
     _interpolate(found.unbind(1), rows.unbind(-2))
     out = x.new_empty(batch, down, TILE, across, TILE, outputs)
     _interpolate(rows.unbind(0), out.unbind(2))
-    whole = out.view(batch, down * TILE, across * TILE, outputs)[:, :height, :width]
-    return (whole if bias is None else whole.add_(bias)).permute(0, 3, 1, 2)
+    return out.view(batch, down * TILE, across * TILE, outputs)[:, :height, :width].permute(0, 3, 1, 2)
+
+
+def _framed(x: Tensor, padding: int, sides: tuple[int, int]) -> Tensor:
+    """Pictures (B, H, W, C) with ``padding`` zeros before and as many after as make up the ``sides``."""
+    if not padding and x.shape[1:3] == sides:
+        return x
+    framed = _room(0, x, len(x), *sides, x.shape[-1])
+    bottom, right = padding + x.shape[1], padding + x.shape[2]
+    for margin in (framed[:, :padding], framed[:, bottom:], framed[:, :, :padding], framed[:, :, right:]):
+        margin.zero_()
+    framed[:, padding:bottom, padding:right] = x
+    return framed
 
 
 class _Kept(threading.local):
