@@ -58,12 +58,11 @@ class Prepared:
 
     def add_to(self, out: Tensor, x: Tensor, rectified: bool = True) -> Tensor:
         """The convolution added to what is in ``out``, and the ReLU of that."""
-        if fused() is None or self.tiles is not None:
+        if fused() is None or self.tiles is not None or not rectified:
             return _rectified(out.add_(self(x, rectified=False)), rectified)
         x, padding = self._within(x)
-        after = "relu" if rectified else None
         made: Tensor = fused()._convolution_pointwise_.binary(
-            out, x, *self._weights(x, padding), "add", 1.0, after, [], ""
+            out, x, *self._weights(x, padding), "add", 1.0, "relu", [], ""
         )
         return made
 

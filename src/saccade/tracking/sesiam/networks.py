@@ -29,6 +29,7 @@ from saccade.ops.scale import (
     by_scale,
     cropped,
     kernel_sizes,
+    over_scales,
     scale_pool,
 )
 
@@ -294,13 +295,14 @@ class Residual(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.training or self.bordered or not (len(x) and quick(x)):
             return self.stage3(self.stage2(self.pool(self.stem(x, 2))))
-        return torch.cat([self._picture(picture) for picture in x.split(1)])
+        made = [self._picture(picture) for picture in x.split(1)]
+        whole = torch.cat([maps[s] for s in range(len(made[0])) for maps in made])
+        return over_scales(whole, len(made[0])) if isinstance(self.stem.norm, ScaleBatchNorm2d) else whole
 
-    def _picture(self, x: Tensor) -> Tensor:
+    def _picture(self, x: Tensor) -> list[Tensor]:
         """One picture, and each scale as far as it can go alone: what is at work then stays in the cache."""
         maps = [F.max_pool2d(kernel(x), 2) for (kernel,) in self.stem.prepared(2)]
-        maps = _staged(self.stage3, _staged(self.stage2, maps))
-        return torch.stack(maps, 2) if isinstance(self.stem.norm, ScaleBatchNorm2d) else maps[0]
+        return _staged(self.stage3, _staged(self.stage2, maps))
 
 
 def _staged(stage: nn.Sequential, maps: Sequence[Tensor]) -> list[Tensor]:
