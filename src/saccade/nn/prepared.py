@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from saccade.ops.scale import add_pointwise
 from saccade.ops.winograd import tiled_convolution, tiled_kernel
 
 FEWEST = 32
@@ -45,7 +46,9 @@ class Prepared:
 
     def __call__(self, x: Tensor, rectified: bool = True) -> Tensor:
         """The convolution, and its ReLU if asked for."""
-        x, padding = self._within(x)
+        return self._made(*self._within(x), rectified)
+
+    def _made(self, x: Tensor, padding: int, rectified: bool) -> Tensor:
         if self.tiles is not None:
             made = tiled_convolution(x, self.tiles, self.bias, padding)
             # Of tiles that reach over the border a part is kept: the ReLU puts that together as well.
@@ -58,13 +61,17 @@ class Prepared:
 
     def add_to(self, out: Tensor, x: Tensor, rectified: bool = True) -> Tensor:
         """The convolution added to what is in ``out``, and the ReLU of that."""
-        if fused() is None or self.tiles is not None or not rectified:
-            return _rectified(out.add_(self(x, rectified=False)), rectified)
         x, padding = self._within(x)
-        made: Tensor = fused()._convolution_pointwise_.binary(
-            out, x, *self._weights(x, padding), "add", 1.0, "relu", [], ""
+        if not rectified and self.kernel.shape[-1] == self.stride == 1 and not padding:
+            made = add_pointwise(out, x, self.kernel.flatten(1))
+            return made if self.bias is None else made.add_(self.bias.view(-1, 1, 1))
+        if fused() is None or self.tiles is not None:
+            return _rectified(out.add_(self._made(x, padding, rectified=False)), rectified)
+        after = "relu" if rectified else None
+        result: Tensor = fused()._convolution_pointwise_.binary(
+            out, x, *self._weights(x, padding), "add", 1.0, after, [], ""
         )
-        return made
+        return result
 
     def _within(self, x: Tensor) -> tuple[Tensor, int]:
         if self.padding >= 0:
