@@ -63,7 +63,7 @@ class Prepared:
         """The convolution added to what is in ``out``, and the ReLU of that."""
         x, padding = self._within(x)
         if not rectified and self.kernel.shape[-1] == self.stride == 1 and not padding:
-            made = add_pointwise(out, x, self.kernel.flatten(1))
+            made = add_pointwise(out, x, self.kernel.flatten(1))  # oneDNN is slow at it for some sizes
             return made if self.bias is None else made.add_(self.bias.view(-1, 1, 1))
         if fused() is None or self.tiles is not None:
             return _rectified(out.add_(self._made(x, padding, rectified=False)), rectified)

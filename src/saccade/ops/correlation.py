@@ -23,7 +23,8 @@ def cross_correlation(template: Tensor, search: Tensor) -> Tensor:
     template serves all searches. Differentiable."""
     if len(template) not in (1, len(search)):
         raise ValueError(f"{len(template)} templates for {len(search)} searches: give one, or one each")
-    if type(search) is Tensor and not (torch.is_grad_enabled() or torch.compiler.is_compiling()):
+    real = type(search) is Tensor and not search.is_meta
+    if real and not (torch.is_grad_enabled() or torch.compiler.is_compiling()):
         return _diagonal_sums(template.expand(len(search), -1, -1, -1), search)
     if len(template) == 1:
         return F.conv2d(search, template)[:, 0]
