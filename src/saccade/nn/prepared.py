@@ -83,7 +83,7 @@ class Prepared:
         """What a fused convolution takes: the kernel in its own order, the bias, and how to go."""
         how = [padding] * 2, [self.stride] * 2, [1, 1], 1
         if self.packed is None:
-            pack = torch._C._nn.mkldnn_reorder_conv2d_weight  # type: ignore[attr-defined]
+            pack: Any = torch._C._nn.mkldnn_reorder_conv2d_weight
             self.packed = pack(self.kernel.contiguous().to_mkldnn(), *how, list(x.shape))
         return self.packed, self.bias, *how
 
