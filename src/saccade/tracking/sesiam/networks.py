@@ -28,6 +28,7 @@ from saccade.ops.scale import (
     add_pointwise,
     by_scale,
     cropped,
+    halved,
     kernel_sizes,
     over_scales,
     scale_pool,
@@ -301,7 +302,7 @@ class Residual(nn.Module):
 
     def _picture(self, x: Tensor) -> list[Tensor]:
         """One picture, and each scale as far as it can go alone: what is at work then stays in the cache."""
-        maps = [F.max_pool2d(kernel(x), 2) for (kernel,) in self.stem.prepared(2)]
+        maps = [halved(kernel(x)) for (kernel,) in self.stem.prepared(2)]
         return _staged(self.stage3, _staged(self.stage2, maps))
 
 
@@ -316,7 +317,7 @@ def _staged(stage: nn.Sequential, maps: Sequence[Tensor]) -> list[Tensor]:
     for s, x in enumerate(maps):
         x = first.scale(s, x, first.reduced(maps[s:]) if whole is None else whole)
         for module in others:
-            x = module.scale(s, x, module.reduced([x])) if isinstance(module, Unit) else F.max_pool2d(x, 2)
+            x = module.scale(s, x, module.reduced([x])) if isinstance(module, Unit) else halved(x)
         made.append(x)
     return made
 
