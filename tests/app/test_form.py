@@ -55,7 +55,7 @@ def test_every_system_that_predicts_has_a_form_and_no_other(name):
         assert field.kind in (*FILES, *PICKED, Kind.NUMBER, Kind.CHOICE, Kind.TEXT)
         assert (field.kind in PICKED) == bool(field.on)
         if field.on:
-            assert next(f for f in fields if f.name == field.on).kind in SHOWN
+            assert all(f.kind in SHOWN for f in fields if f.name in field.on)
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if catalogue.load(n).inputs_type])
@@ -71,7 +71,7 @@ def test_an_empty_form_is_one_sentence_or_the_defaults(name):
 
 def test_places_are_chosen_on_the_picture_before_them_and_files_by_name_are_not_asked_for():
     fields = {field.name: field for field in form(Fake())}
-    assert (fields["places"].on, fields["boxes"].on) == ("picture", "film")
+    assert (fields["places"].on, fields["boxes"].on) == (("picture",), ("picture", "film"))
     assert "kept" not in fields
     assert (fields["picture"].required, fields["picture"].help) == (True, "What to look at.")
     assert (fields["number"].whole, fields["share"].whole) == (True, False)
@@ -111,6 +111,14 @@ def test_text_that_could_be_a_path_or_a_flag_is_refused(text):
 
 def test_plain_text_is_left_as_it_is():
     assert safe_text("word", "lite0, lite1 (both)") == "lite0, lite1 (both)"
+
+
+def test_a_list_of_files_may_be_empty_where_others_are_given():
+    system = catalogue.load("snl")
+    found = filled(system, {"videos": ["/x/a.mp4"]})
+    assert (found.images, [p.name for p in found.videos]) == ((), ["a.mp4"])
+    with pytest.raises(SaccadeError, match="images is missing"):
+        filled(system, {"top": 3})
 
 
 def test_help_is_read_from_the_source():

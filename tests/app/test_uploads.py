@@ -226,14 +226,14 @@ def test_a_graph_that_declares_entities_is_refused(tmp_path):
 
 
 def test_a_zip_becomes_a_folder_of_its_pictures(tmp_path):
-    entries = {"x/1.png": bytes_of_png(), "y/2.gif": bytes_of_png(), "readme.txt": b"hello"}
+    entries = {"all/x/1.png": bytes_of_png(), "all/y z/2.gif": bytes_of_png(), "all/readme.txt": b"hello"}
     found = check(field(Kind.FOLDER), [zipped(tmp_path / "a.zip", entries)], tmp_path, LIMITS)
     folder = place(field(Kind.FOLDER), found, tmp_path / "job", LIMITS)
-    assert sorted(p.name for p in folder.iterdir()) == ["1.png", "2.png"]
+    assert sorted(str(p.relative_to(folder)) for p in folder.rglob("*.*")) == ["x/1.png", "y-z/2.png"]
 
 
 def test_files_of_one_name_all_stay(tmp_path):
-    entries = {"x/a.png": bytes_of_png(), "y/a.jpg": bytes_of_png(), "z/a-2.png": bytes_of_png()}
+    entries = {"x/a.png": bytes_of_png(), "x/a.jpg": bytes_of_png(), "x/a-2.png": bytes_of_png()}
     found = check(field(Kind.FOLDER), [zipped(tmp_path / "a.zip", entries)], tmp_path, LIMITS)
     folder = place(field(Kind.FOLDER), found, tmp_path / "job", LIMITS)
     assert sorted(p.name for p in folder.iterdir()) == ["a-2-2.png", "a-2.png", "a.png"]

@@ -44,8 +44,8 @@ class Field:
     choices: tuple[Any, ...] = ()
     whole: bool = False
     """Of a number: no fractions."""
-    on: str = ""
-    """Of points and boxes: the field whose picture they are chosen on."""
+    on: tuple[str, ...] = ()
+    """Of points and boxes: the fields on whose picture they are chosen, whichever is given."""
 
     @property
     def label(self) -> str:
@@ -66,7 +66,7 @@ def form(system: System[Any, Any]) -> tuple[Field, ...]:
         if field.kind is Kind.TEXT and not field.required and _FILE.search(field.help):
             continue
         if field.kind in PICKED:
-            on = next((f.name for f in reversed(found) if f.kind in SHOWN), "")
+            on = tuple(f.name for f in found if f.kind in SHOWN)
             if not on and field.required:
                 raise SaccadeError(f"{system.about.name} asks for {field.name} but for no picture to choose them on")
             if not on:
@@ -114,22 +114,35 @@ def documented(kind: type) -> dict[str, str]:
 
 def filled(system: System[Any, Any], values: dict[str, Any]) -> Any:
     """The system's inputs from what was given, by field; what was left out keeps its default."""
-    name, given = system.about.name, {}
-    for field in form(system):
+    name, given = system.about.name, dict[str, Any]()
+    fields = form(system)
+    files = [field for field in fields if field.kind in FILES]
+    for field in fields:
         value = values.get(field.name)
         if value is None or value in ("", [], ()):
-            if field.required:
+            if field.required and not (several_or_none(field) and any(values.get(f.name) for f in files)):
                 raise SaccadeError(f"{field.label} is missing: {_wanted(field)}")
+            if field.required:
+                given[field.name] = []
             continue
         given[field.name] = _plain(field, value)
     assert system.inputs_type is not None
     return from_json(system.inputs_type, given, f"{name}'s inputs")
 
 
+def several_or_none(field: Field) -> bool:
+    """A list of files may be empty where others are given instead; whether it makes sense is for the system to say."""
+    return field.kind in (Kind.IMAGES, Kind.VIDEOS)
+
+
 def _wanted(field: Field) -> str:
     if field.kind in FILES:
         return f"{name_of(field.kind)} is expected"
-    return "a value is expected" if field.kind not in PICKED else f"click on the picture of {field.on} to choose"
+    return (
+        "a value is expected"
+        if field.kind not in PICKED
+        else f"click on the picture of {' or '.join(field.on)} to choose"
+    )
 
 
 def name_of(kind: Kind) -> str:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from saccade import catalogue, results
 from saccade.app import parts, picking, shelf
 from saccade.app.demo import Demo, Gallery, clicks_of, sentence
-from saccade.app.form import FILES, PICKED, SHOWN, Field, name_of
+from saccade.app.form import FILES, PICKED, Field, name_of
+from saccade.app.uploads import Upload
 from saccade.errors import SaccadeError
 from saccade.inputs import Kind
 
@@ -66,13 +68,24 @@ def _caption(name: str) -> str:
     return found.caption if found is not None and catalogue.picture(name) is not None else ""
 
 
+class _Picker(NamedTuple):
+    """A picture to click on, what was chosen in words, and the button to begin again."""
+
+    picture: Any
+    group: Any
+    told: Any
+    again: Any
+
+
 @dataclass
 class _SystemPage:
     demo: Demo
     components: dict[str, Any] = field(default_factory=dict)
     """By field: what its value comes from (for places: the clicks)."""
-    pickers: dict[str, Any] = field(default_factory=dict)
-    """By field of places: the picture to click on, what was chosen in words, and the button to begin again."""
+    notes: dict[str, Any] = field(default_factory=dict)
+    """By file field: what is said of its uploads."""
+    pickers: dict[str, _Picker] = field(default_factory=dict)
+    """By field of places."""
 
     def draw(self, site: gr.Blocks) -> None:
         page = self.demo.system.about
@@ -122,7 +135,7 @@ class _SystemPage:
                 result = gr.HTML(parts.note("The result shows here."), elem_id="result")
                 stop = gr.Button("Cancel", visible=False, elem_id="cancel")
         token = gr.State("")
-        self._wire_places()
+        self._wire()
         names = list(self.components)
         status = [weights, offer, train]
         site.load(self._status, None, status, **QUIET)
@@ -164,71 +177,104 @@ class _SystemPage:
 
     def _files(self, one: Field) -> None:
         label = one.label + ("" if one.required else " (optional)")
-        self.components[one.name] = files = gr.File(
+        self.components[one.name] = gr.File(
             file_count="multiple" if one.several else "single",
             label=f"{label}: {name_of(one.kind).rstrip(',')}",
             elem_id=f"file-{one.name}",
             height=150,
         )
-        note = gr.HTML(parts.note(one.help), elem_id=f"note-{one.name}")
-        picked = next((f for f in self.demo.fields if f.on == one.name), None) if one.kind in SHOWN else None
-        outputs = [note]
-        if picked is not None:
-            with gr.Group(visible=False) as group:
-                picker = gr.Image(
-                    interactive=False, show_label=False, elem_classes="picker", elem_id=f"picker-{picked.name}",
-                    buttons=[], format="png",
-                )  # fmt: skip
-            told = gr.HTML(visible=False, elem_id=f"told-{picked.name}")
-            again = gr.Button("Choose again", size="sm", visible=False, elem_id=f"again-{picked.name}")
-            clicks = gr.State(NO_CLICKS)
-            self.components[picked.name], self.pickers[picked.name] = clicks, (picker, told, again)
-            outputs += [picker, group, told, again, clicks]
+        self.notes[one.name] = gr.HTML(parts.note(one.help), elem_id=f"note-{one.name}")
+        for picked in self.demo.fields:
+            if picked.on and picked.on[-1] == one.name:  # all that it may be chosen on is there
+                self._picker(picked)
 
-        def changed(given: Any, *before: Clicks) -> Any:
-            found, wrong = sentence(lambda: self.demo.checked(one, given))
-            text = parts.wrong(wrong) if wrong else parts.uploaded(found) or parts.note(one.help)
-            if picked is None:
-                return text
-            # Clicks belong to one file: those of another are forgotten.
-            kept = before[0] if found and before[0]["on"] in (str(found[0].path), found[0].name) else NO_CLICKS
-            picture, more = sentence(lambda: self.demo.picture(one, given)) if found else (None, "")
-            view = picking.shown(picture, picked.kind, kept["clicks"]) if picture is not None else None
-            show = gr.update(visible=view is not None)
-            told = parts.note(picking.told(picked.kind, kept["clicks"], picked.required))
-            hint = gr.update(value=told, visible=view is not None)
-            return parts.wrong(more) if more else text, view, show, hint, show, kept
+    def _picker(self, one: Field) -> None:
+        with gr.Group(visible=False) as group:
+            picture = gr.Image(
+                interactive=False, show_label=False, elem_classes="picker", elem_id=f"picker-{one.name}", buttons=[],
+                format="png",
+            )  # fmt: skip
+        told = gr.HTML(visible=False, elem_id=f"told-{one.name}")
+        again = gr.Button("Choose again", size="sm", visible=False, elem_id=f"again-{one.name}")
+        self.components[one.name] = gr.State(NO_CLICKS)
+        self.pickers[one.name] = _Picker(picture, group, told, again)
 
-        files.change(changed, [files, clicks] if picked is not None else files, outputs, **QUIET)
-
-    def _wire_places(self) -> None:
+    def _wire(self) -> None:
+        """What uploads and clicks do, once everything is drawn."""
         for one in self.demo.fields:
-            if one.kind in PICKED and one.name in self.pickers:
-                self._wire(one)
+            if one.kind in FILES:
+                self._wire_files(one, next((f for f in self.demo.fields if one.name in f.on), None))
+            elif one.name in self.pickers:
+                self._wire_picker(one, self.pickers[one.name])
 
-    def _wire(self, one: Field) -> None:
-        files, clicks = self.components[one.on], self.components[one.name]
-        picker, told, again = self.pickers[one.name]
-        source = self.demo.field(one.on)
+    def _wire_files(self, one: Field, picked: Field | None) -> None:
+        def look(given: Any) -> tuple[list[Upload], str]:
+            found, wrong = sentence(lambda: self.demo.checked(one, given))
+            return found or [], parts.wrong(wrong) if wrong else parts.uploaded(found) or parts.note(one.help)
 
-        def pick(given: Any, before: Clicks, event: gr.SelectData) -> tuple[Any, ...]:
+        def changed(given: Any, before: Clicks) -> tuple[Any, ...]:
+            assert picked is not None
+            found, text = look(given)
+            if not found:
+                return text, None, *[gr.update(visible=False)] * 3, NO_CLICKS
+            # Clicks belong to one file: those of another are forgotten.
+            same = before["on"] in (str(found[0].path), found[0].name)
+            clicks = {"on": str(found[0].path), "clicks": before["clicks"] if same else []}
+            view, hint = self._view(one, picked, given, clicks)
+            show = gr.update(visible=view is not None)
+            return text, view, show, gr.update(value=hint, visible=True), show, clicks
+
+        files, note = self.components[one.name], self.notes[one.name]
+        if picked is None:
+            files.change(lambda given: look(given)[1], files, note, **QUIET)
+        else:
+            shown = self.pickers[picked.name]
+            outputs = [note, shown.picture, shown.group, shown.told, shown.again]
+            clicks = self.components[picked.name]
+            files.change(changed, [files, clicks], [*outputs, clicks], **QUIET)
+
+    def _view(self, source: Field, one: Field, given: Any, clicks: Clicks) -> tuple[Any, str]:
+        """The picture with what was chosen on it, and that in words."""
+        picture, wrong = sentence(lambda: self.demo.picture(source, given))
+        if picture is None:
+            return None, parts.wrong(wrong)
+        told = parts.note(picking.told(one.kind, clicks["clicks"], one.required))
+        return picking.shown(picture, one.kind, clicks["clicks"]), told
+
+    def _wire_picker(self, one: Field, shown: _Picker) -> None:
+        sources = [self.demo.field(name) for name in one.on]
+
+        def source_of(clicks: Clicks, given: tuple[Any, ...]) -> tuple[Field, Any]:
+            for source, value in zip(sources, given, strict=True):
+                found, _ = sentence(partial(self.demo.checked, source, value))
+                if found and str(found[0].path) == clicks["on"]:
+                    return source, value
+            raise SaccadeError("the upload is not there any more: please choose the file again")
+
+        def pick(before: Clicks, event: gr.SelectData, *given: Any) -> tuple[Any, ...]:
             def work() -> tuple[Any, ...]:
-                on, picture = self.demo.checked(source, given)[0], self.demo.picture(source, given)
-                after = picking.clicked(picture, one.kind, before["clicks"], event.index)
-                told = parts.note(picking.told(one.kind, after, one.required))
-                return {"on": str(on.path), "clicks": after}, picking.shown(picture, one.kind, after), told
+                source, value = source_of(before, given)
+                picture = self.demo.picture(source, value)
+                after = before | {"clicks": picking.clicked(picture, one.kind, before["clicks"], event.index)}
+                return after, *self._view(source, one, value, after)
 
             found, wrong = sentence(work)
             return (before, gr.update(), parts.wrong(wrong)) if wrong else found
 
-        def clear(given: Any) -> tuple[Any, ...]:
-            picture, wrong = sentence(lambda: self.demo.picture(source, given))
-            view = picking.shown(picture, one.kind, []) if picture is not None else None
-            told = parts.wrong(wrong) if wrong else parts.note(picking.told(one.kind, [], one.required))
-            return NO_CLICKS, view, told
+        def clear(before: Clicks, *given: Any) -> tuple[Any, ...]:
+            def work() -> tuple[Any, ...]:
+                source, value = source_of(before, given)
+                after = before | {"clicks": []}
+                return after, *self._view(source, one, value, after)
 
-        picker.select(pick, [files, clicks], [clicks, picker, told], **QUIET)
-        again.click(clear, files, [clicks, picker, told], **QUIET)
+            found, wrong = sentence(work)
+            return (before, gr.update(), parts.wrong(wrong)) if wrong else found
+
+        clicks = self.components[one.name]
+        inputs = [clicks, *(self.components[name] for name in one.on)]
+        outputs = [clicks, shown.picture, shown.told]
+        shown.picture.select(pick, inputs, outputs, **QUIET)
+        shown.again.click(clear, inputs, outputs, **QUIET)
 
     def _example(self, names: list[str]) -> list[Any]:
         given, _ = sentence(self.demo.example)
@@ -238,7 +284,7 @@ class _SystemPage:
         """What an example gives to a field; places are put on the file that comes with them."""
         if one.kind not in PICKED:
             return given.get(one.name, gr.update())
-        on = given.get(one.on) or ""
+        on = next((given[name] for name in one.on if given.get(name)), "")
         name = Path(on if isinstance(on, str) else on[0]).name
         return {"on": name, "clicks": clicks_of(given.get(one.name, ()), one)}
 

@@ -289,9 +289,12 @@ def place(field: Field, uploads: Sequence[Upload], folder: Path, limits: Limits)
 
 
 def _unzipped(upload: Upload, target: Path, limits: Limits) -> list[Path]:
-    """The pictures of a zip, under names made here. A zip may say that it is smaller than it is: bytes are counted."""
+    """The pictures of a zip in their folders, under names made here; a folder that all lie in is left out. A zip may
+    say that it is smaller than it is: bytes are counted."""
     made, left = [], limits.upload_bytes
     entries = _bounded(upload.path, limits)
+    levels = zip(*(_folders(entry) for entry in entries), strict=False)
+    outer = sum(1 for _ in itertools.takewhile(lambda names: len(set(names)) == 1, levels))
     with zipfile.ZipFile(upload.path) as archive:
         for entry in entries:
             try:
@@ -309,15 +312,25 @@ def _unzipped(upload: Upload, target: Path, limits: Limits) -> list[Path]:
                 form = _decoded(io.BytesIO(content), name, limits)[2]
             except SaccadeError:
                 continue  # a list of names or a licence beside the pictures
-            copy = _named(target, name, PICTURES[form])
+            folder = target.joinpath(*(_plain(part) for part in _folders(entry)[outer:]))
+            folder.mkdir(parents=True, exist_ok=True)
+            copy = _named(folder, name, PICTURES[form])
             copy.write_bytes(content)
             made.append(copy)
     return made
 
 
+def _folders(entry: zipfile.ZipInfo) -> list[str]:
+    return [part for part in entry.filename.replace("\\", "/").split("/")[:-1] if part not in ("", ".")]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:40] or "file"
+
+
 def _named(folder: Path, name: str, suffix: str) -> Path:
     """A new file in a folder, of plain letters that tell what the visitor called it."""
-    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(name).stem).strip("-")[:40] or "file"
+    stem = _plain(Path(name).stem)
     taken = {path.name for path in folder.iterdir()}
     numbers = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
     return folder / next(made for number in numbers if (made := f"{stem}{number}{suffix}") not in taken)
