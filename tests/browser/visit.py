@@ -33,6 +33,9 @@ class Visitor:
     def open(self, page=""):
         self.driver.get(self.address + page)
         self.wait(".card" if not page else ".top h1")
+        if page:  # what is asked for as it opens has come
+            self.wait("#claims .note", 40)
+            self.wait("#reports .note, #reports li")
         return self
 
     def all(self, selector):

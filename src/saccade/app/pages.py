@@ -114,9 +114,14 @@ class _SystemPage:
         demo = self.demo
         with gr.Row(equal_height=False):
             with gr.Column(scale=2, min_width=320):
-                weights = gr.Dropdown([], label="weights", visible=False, elem_id="weights", interactive=True)
-                offer = gr.HTML(visible=False)
-                train = gr.Button("Train it now", visible=False, elem_id="train")
+                # As things are now, so that nothing moves when the page asks again.
+                choices, built = self._weights(), demo.system.offers("build")
+                weights = gr.Dropdown(
+                    choices, value=choices[0][1] if choices else None, label="weights", visible=bool(choices),
+                    elem_id="weights", interactive=True,
+                )  # fmt: skip
+                offer = gr.HTML(parts.note(demo.offer()), visible=built and not choices)
+                train = gr.Button("Train it now", visible=built and not choices and demo.system.trains, elem_id="train")
                 example = gr.Button("Use the example", elem_id="example", visible=demo.has_example)
                 settings = [f for f in demo.fields if f.kind not in (*FILES, *PICKED)]
                 for one in demo.fields:
@@ -163,11 +168,16 @@ class _SystemPage:
         """Which weights there are, or the offer to train some."""
         if not self.demo.system.offers("build"):
             return gr.update(visible=False), gr.update(visible=False), gr.update(visible=False)
-        found, _ = sentence(lambda: shelf.weights(self.demo.name, self.demo.gallery.runs))
-        choices = [(w.title, w.id) for w in found or []]
+        choices = self._weights()
         chosen = gr.update(choices=choices, value=choices[0][1] if choices else None, visible=bool(choices))
-        told = gr.update(value=parts.note(self.demo.offer()), visible=not choices)
-        return chosen, told, gr.update(visible=not choices and self.demo.system.trains)
+        return chosen, gr.update(visible=not choices), gr.update(visible=not choices and self.demo.system.trains)
+
+    def _weights(self) -> list[tuple[str, str]]:
+        """Titles and ids of the weights there are."""
+        if not self.demo.system.offers("build"):
+            return []
+        found, _ = sentence(lambda: shelf.weights(self.demo.name, self.demo.gallery.runs))
+        return [(w.title, w.id) for w in found or []]
 
     def _ask(self, one: Field) -> None:
         if one.kind in FILES:
