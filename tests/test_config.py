@@ -93,3 +93,28 @@ def test_differences_are_by_dotted_name():
 def test_equal_configs_have_equal_digests_and_others_do_not():
     assert digest(FULL) == digest(from_json(Outer, to_json(FULL)))
     assert digest(FULL) != digest(override(FULL, {"count": 4}))
+
+
+@dataclass(frozen=True)
+class _Cat:
+    lives: int = 9
+
+
+@dataclass(frozen=True)
+class _Dog:
+    tricks: int = 0
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class _Owner:
+    pet: _Cat | _Dog = _Cat()
+
+
+def test_of_several_dataclasses_the_one_with_the_given_fields_is_read_and_its_errors_are_told():
+    for owner in (_Owner(), _Owner(_Dog(3, "Rex"))):
+        assert from_json(_Owner, to_json(owner)) == owner
+    with pytest.raises(SaccadeError, match=r"config.pet.tricks expects whole number, got 'roll'"):
+        from_json(_Owner, {"pet": {"tricks": "roll", "name": "Rex"}})
+    with pytest.raises(SaccadeError, match=r"config.pet expects _Cat or _Dog"):
+        from_json(_Owner, {"pet": {"wings": 2}})

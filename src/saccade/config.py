@@ -83,6 +83,12 @@ def _read_dataclass(kind: Any, value: Any, at: str) -> Any:
 def _read_union(args: tuple[Any, ...], value: Any, at: str) -> Any:
     if value is None and type(None) in args:
         return None
+    if isinstance(value, dict):  # of several dataclasses the one that has all these fields is meant: its errors count
+        meant = [
+            a for a in args if dataclasses.is_dataclass(a) and value.keys() <= {f.name for f in dataclasses.fields(a)}
+        ]
+        if meant:
+            return _read(meant[0], value, at)
     for option in args:
         if option is not type(None):
             try:

@@ -34,6 +34,12 @@ def replacing(path: Path) -> Iterator[Path]:
             partial.unlink()
 
 
+def unused(path: Path) -> Path:
+    """A name that no file has yet: two files of one name may come from two folders."""
+    names = (path, *(path.with_stem(f"{path.stem}-{n}") for n in range(2, 10_000)))
+    return next(name for name in names if not name.exists())
+
+
 def make_folder(path: Path) -> None:
     """A folder, with those above it; one that cannot be made is one sentence."""
     try:

@@ -64,6 +64,8 @@ class Reported:
     """Which table, on which data: it is not the data used here."""
     rows: Mapping[str, Mapping[str, float]]
     """Variant to metric to figure."""
+    presets: tuple[str, ...] = ()
+    """The presets it stands beside; if none is named, all of them."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class System(Generic[C, F]):
     """``tiny`` runs here in minutes, ``paper`` is as published; both build the same classes."""
     variants: Mapping[str, Variant]
     metrics: Mapping[str, Metric]
-    """The first one chooses the best checkpoint."""
+    """The first one chooses the best checkpoint, unless :meth:`judged_by` says another."""
     embedded: str = "embedded"
     """What the embedded data is, in a sentence for who reads a report."""
     layouts: Mapping[str, Layout] = {}
@@ -211,6 +213,16 @@ class System(Generic[C, F]):
     def pictures(self, ctx: Context[C, F], models: Mapping[str, nn.Module], data: Data) -> Sequence[Artifact]:
         """What the trained variants do, side by side, on held-out data; writes into ``ctx.folder``."""
         return ()
+
+    # Systems with several tasks ---------------------------------------------------------------------------------
+
+    def judged_by(self, config: C) -> str:
+        """The metric that chooses the best checkpoint."""
+        return next(iter(self.metrics))
+
+    def embedded_data(self, config: C) -> str:
+        """What the embedded data of a config is, in a sentence for who reads a report."""
+        return self.embedded
 
     # What follows from the above --------------------------------------------------------------------------------
 

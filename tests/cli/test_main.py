@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from saccade import catalogue
+from saccade.claims import above
 from saccade.cli.main import main
 from saccade.run import Run, runs
 
@@ -209,6 +211,16 @@ def test_run_trains_the_headline_variants_judges_and_reports(here, capsys):
     assert "By hand" in page
     assert main(["run", "fake-byhand", "--jobs", "1", "--seeds", "2"]) == 0  # nothing is trained again
     assert len(list(runs("fake-byhand"))) == 4
+
+
+def test_run_takes_the_seeds_that_claims_name_if_asked(here, capsys, monkeypatch):
+    claim = above("x", "Signs are better.", "here", better="sign", worse="sign", metric="error", seeds=3)
+    monkeypatch.setattr(catalogue.load("fake-byhand"), "claims", (claim,))
+    assert main(["run", "fake-byhand", "--jobs", "1", "--claimed", "--json", "--quiet"]) == 0
+    found = json.loads(capsys.readouterr().out)["runs"]
+    assert {variant: len(folders) for variant, folders in found.items()} == {"sign": 3, "still": 1}
+    assert main(["run", "fake-byhand", "--jobs", "1", "--claimed"]) == 0
+    assert "means of 1 to 3 seeds" in " ".join(capsys.readouterr().out.split())
 
 
 def test_run_leaves_ablations_out_unless_asked(here, capsys):

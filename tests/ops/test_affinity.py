@@ -157,3 +157,16 @@ def test_supports_are_rows_and_columns_and_squares():
     assert affinities.criss_cross((2, 3, 4)).sum(-1).tolist() == [2 + 3 + 4 - 2] * 24
     near = affinities.window((3, 4), 1)
     assert near[0].reshape(3, 4).int().tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
+
+
+def test_degrees_that_all_but_vanish_give_gradients_that_are_numbers():
+    """Sigmoids far below zero leave sums so small that the slope of one over their root is beyond float32."""
+    query = torch.full((1, 4, 1), -9.2, requires_grad=True)
+    key = torch.full((1, 4, 1), 9.2, requires_grad=True)
+    assert 0 < float(torch.sigmoid(query.detach()[0, 0] @ key.detach()[0, 0])) < 1e-30
+    affinity = TiledAffinity.normalised(query, key, "sigmoid")
+    out = affinity @ torch.ones(1, 4, 2)
+    out.square().sum().backward()
+    assert torch.equal(out, torch.zeros_like(out))  # they look at nothing
+    assert query.grad.isfinite().all()
+    assert key.grad.isfinite().all()

@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 
 from recognition.snl import fixtures
-from saccade.errors import SaccadeError
-from saccade.recognition.data import LAYOUTS, View, Viewed
+from saccade.errors import SaccadeError, Several
+from saccade.recognition.data import LAYOUTS, View, Viewed, read_cub
 
 
 def test_cifar10_rows_become_pictures_in_channel_row_column_order(tmp_path):
@@ -104,6 +104,72 @@ def test_class_folders_that_do_not_fit_are_named(spoil, said, tmp_path):
     with pytest.raises(SaccadeError, match=said):
         for split in ("train", "test"):
             LAYOUTS["folder"].read(tmp_path, split)
+
+
+def test_cub_labels_and_splits_its_pictures_by_its_files(tmp_path):
+    fixtures.cub(tmp_path)
+    train, test = (LAYOUTS["cub"].read(tmp_path, split) for split in ("train", "test"))
+    assert train.classes == ("001.Albatross", "002.Auklet", "003.Wren")
+    assert (train.labels, test.labels) == ((0, 1, 2), (0, 1, 2))
+    assert [p.name for p in train.paths] == ["Albatross_0001.jpg", "Auklet_0001.jpg", "Wren_0001.jpg"]
+    assert [p.name for p in test.paths] == ["Albatross_0002.jpg", "Auklet_0002.jpg", "Wren_0002.jpg"]
+    assert train[0][0].shape == (3, 40, 52)
+    assert LAYOUTS["cub"].read(tmp_path / "CUB_200_2011", "val").paths == test.paths
+
+
+def test_cub_birds_are_cut_out_by_their_boxes_when_asked(tmp_path):
+    fixtures.cub(tmp_path)
+    (tmp_path / "CUB_200_2011" / "bounding_boxes.txt").write_text(
+        "".join(f"{n} 10.0 5.0 30.0 20.0\n" for n in range(1, 7))
+    )
+    whole, cut = (read_cub(tmp_path, "train", crop)[1][0] for crop in ("none", "box"))
+    assert torch.equal(cut, whole[:, 5:25, 10:40])
+
+
+def test_missing_birds_are_named_and_counted_and_refused_or_skipped_as_chosen(tmp_path):
+    fixtures.cub(tmp_path)
+    for name in ("001.Albatross/Albatross_0002.jpg", "003.Wren/Wren_0002.jpg"):
+        (tmp_path / "CUB_200_2011" / "images" / name).unlink()
+    with pytest.raises(Several, match=r"Albatross_0002.jpg does not exist, but .*images.txt lists it \(and 1 more"):
+        read_cub(tmp_path, "test")
+    data = read_cub(tmp_path, "test", missing="skip")
+    assert (data.labels, len(data.skipped)) == ((1,), 2)
+    assert read_cub(tmp_path, "train").skipped == ()
+    (tmp_path / "CUB_200_2011" / "images" / "002.Auklet" / "Auklet_0001.jpg").unlink()
+    with pytest.raises(SaccadeError, match="the class '002.Auklet' of .* has no pictures to train on"):
+        read_cub(tmp_path, "train", missing="skip")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("image_class_labels.txt", "1 1\n2 1\n3 2\n5 3\n6 3\n", "no line for picture 4 .002.Auklet/Auklet_0002.jpg"),
+        ("image_class_labels.txt", "1 1\n2 1\n3 2\n4 4\n5 3\n6 3\n", "the class 4, but classes.txt has 1 to 3"),
+        ("image_class_labels.txt", "1 1\n2 1\n3 1\n4 1\n5 3\n6 3\n", "class '002.Auklet' .*no pictures to train on"),
+        ("image_class_labels.txt", "1 1\n2 one\n", "line 2 of .*image_class_labels.txt is not a new number"),
+        ("train_test_split.txt", "1 1\n2 0\n3 1\n4 0\n5 1\n6 2\n", "other numbers than 1"),
+        ("train_test_split.txt", "1 1\n1 0\n", "line 2 of .*train_test_split.txt is not a new number"),
+        ("train_test_split.txt", "".join(f"{n} 1\n" for n in range(1, 8)), "picture 7, which images.txt has not"),
+        ("classes.txt", "1 001.Albatross\n3 003.Wren\n", "from 1 on: there is no class 2"),
+        ("images.txt", "", "images.txt is empty"),
+    ],
+)  # fmt: skip
+def test_label_files_with_gaps_are_refused_in_a_sentence(tmp_path, file, text, said):
+    fixtures.cub(tmp_path)
+    (tmp_path / "CUB_200_2011" / file).write_text(text)
+    with pytest.raises(SaccadeError, match=said):
+        LAYOUTS["cub"].read(tmp_path, "train")
+
+
+def test_a_box_outside_its_picture_or_of_no_size_is_refused(tmp_path):
+    fixtures.cub(tmp_path)
+    boxes = tmp_path / "CUB_200_2011" / "bounding_boxes.txt"
+    boxes.write_text("".join(f"{n} 90.0 5.0 30.0 20.0\n" for n in range(1, 7)))
+    with pytest.raises(SaccadeError, match="lies outside .*Albatross_0001.jpg"):
+        read_cub(tmp_path, "train", "box")[0]
+    boxes.write_text("1 1.0 5.0 0.0 20.0\n")
+    with pytest.raises(SaccadeError, match="line 1 of .*bounding_boxes.txt"):
+        read_cub(tmp_path, "train", "box")
 
 
 @pytest.mark.parametrize("augment", ["none", "flip", "pad-flip", "area-flip"])

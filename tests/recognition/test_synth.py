@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from saccade import catalogue
-from saccade.recognition.synth import COLOURS, MARK, relations
+from saccade.recognition.synth import COLOURS, LARGE, MARK, SHADES, SMALL, relations, sizes
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +61,37 @@ def test_pictures_are_a_function_of_the_seed():
     a, b, c = (relations(60, 56, 0.15, seed) for seed in ("a", "a", "b"))
     assert torch.equal(a.images, b.images)
     assert not torch.equal(a.images, c.images)
+
+
+@pytest.fixture(scope="module")
+def sized():
+    return sizes(1056, 56, 0.0, "test")
+
+
+def test_both_sizes_ask_the_same_question_equally_often(sized):
+    large = sized.large
+    assert int(large.sum()) == 528
+    assert torch.equal(sized.labels == 1, sized.colours[:, 0] == sized.colours[:, 1])
+    for some in (large, ~large):
+        for side in range(2):
+            for colour in range(SHADES):
+                chosen = sized.labels[some & (sized.colours[:, side] == colour)]
+                assert len(chosen) == 528 // SHADES
+                assert chosen.float().mean() == 0.5
+
+
+def test_large_marks_are_large_and_as_far_apart_as_the_network_cannot_see(sized):
+    for index in range(60):
+        height, width = LARGE if sized.large[index] else SMALL
+        for side in range(2):
+            y, x = sized.corners[index, side].tolist()
+            assert sized.extents[index].tolist() == [height, width]
+            patch = sized.images[index, :, y : y + height, x : x + width].float() / 255
+            hue = 2 * torch.pi * sized.colours[index, side] / SHADES
+            paint = torch.stack([0.5 + 0.4 * torch.cos(hue - t) for t in (0, 2 * torch.pi / 3, -2 * torch.pi / 3)])
+            painted = int(((patch - paint[:, None, None]).abs().amax(0) < 1 / 255).sum())
+            assert painted >= 0.7 * height * width  # an ellipse fills π/4 of its box
+            assert sized.centre(index, side) == (x + width // 2, y + height // 2)
+    gap = (sized.corners[:, 1, 1] - sized.corners[:, 0, 1] - sized.extents[:, 1]).min()
+    assert int(gap) > 25  # what one cell of the tiny network sees
+    assert relations(60, 56, 0.0, "test").large is None

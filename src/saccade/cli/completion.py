@@ -229,6 +229,8 @@ def flags(kind: type, prefix: str = "", defaults: bool = False) -> Iterator[tupl
     hints = typing.get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         hint, marks = _taken_apart(hints[field.name])
+        if typing.get_origin(hint) in (typing.Union, UnionType) and is_dataclass(field.default):
+            hint = type(field.default)  # of several dataclasses the one that is meant where nobody says which
         must_be_given = field.default is MISSING and field.default_factory is MISSING
         if tyro.conf.Positional in marks or (must_be_given and not defaults):
             continue

@@ -41,6 +41,8 @@ class RunOptions:
     """Every variant, ablations too."""
     seeds: int = 1
     """How many seeds of each, from 0."""
+    claimed: bool = False
+    """And of each variant all the seeds that claims name."""
     data: str = ""
     """Other data than the preset's: LAYOUT:PATH."""
     jobs: int = 0
@@ -67,7 +69,7 @@ def run(args: Sequence[str]) -> int:
     if options.seeds < 1:
         raise SaccadeError(f"at least one seed is needed, got {options.seeds}")
     changes = _other_data(system, options)
-    needs = [Needs(variant, seed, options.preset, changes) for variant in variants for seed in range(options.seeds)]
+    needs = [Needs(v, seed, options.preset, changes) for v in variants for seed in _seeds(system, options, v)]
     orders = [order_for(name, need, options.runtime) for need in needs]
     command = shlex.join(["saccade", "run", *without_place(args)])
     plan = Plan(options.output.runs, options.jobs, options.fresh, options.runtime)
@@ -111,6 +113,12 @@ def _variants(system: System[Any, Any], options: RunOptions) -> list[str]:
     return [name for name, variant in system.variants.items() if variant.headline or options.all]
 
 
+def _seeds(system: System[Any, Any], options: RunOptions, variant: str) -> list[int]:
+    named = [need for claim in system.claims for need in claim.needs] if options.claimed else []
+    own = {need.seed for need in named if (need.variant, need.preset, need.changes) == (variant, options.preset, ())}
+    return sorted(own | set(range(options.seeds)))
+
+
 def _judge(
     name: str, system: System[Any, Any], plan: Plan, progress: Progress, command: str, there: set[Needs]
 ) -> list[Entry]:
@@ -151,7 +159,9 @@ def _tell(
         )
         return
     labelled = {system.variants[variant].label: row for variant, row in rows.items()}
-    seeds = f"mean of {options.seeds} seeds" if options.seeds > 1 else "one seed"
+    counts = sorted({len(done) for done in runs.values()})
+    several = f"mean of {counts[-1]} seeds" if len(counts) == 1 else f"means of {counts[0]} to {counts[-1]} seeds"
+    seeds = several if counts[-1] > 1 else "one seed"
     metrics_table(f"{system.about.name} {options.preset}, test data, {seeds}", system.metrics, labelled)
     if entries:
         claims_table(entries)

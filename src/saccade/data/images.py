@@ -65,11 +65,22 @@ def resized(picture: Tensor, height: int, width: int) -> Tensor:
 
 def centre(picture: Tensor, resize: int, crop: int) -> Tensor:
     """Shorter side to ``resize``, then the middle ``crop`` x ``crop``."""
-    height, width = picture.shape[-2:]
-    share = resize / min(height, width)
-    picture = resized(picture, max(round(height * share), crop), max(round(width * share), crop))
+    picture = _shorter(picture, resize, crop)
     top, left = (picture.shape[-2] - crop) // 2, (picture.shape[-1] - crop) // 2
     return picture[:, top : top + crop, left : left + crop]
+
+
+def random_crop(picture: Tensor, resize: int, crop: int, generator: torch.Generator) -> Tensor:
+    """Shorter side to ``resize``, then ``crop`` x ``crop`` from anywhere."""
+    picture = _shorter(picture, resize, crop)
+    top, left = (int(torch.randint(0, side - crop + 1, (), generator=generator)) for side in picture.shape[-2:])
+    return picture[:, top : top + crop, left : left + crop]
+
+
+def _shorter(picture: Tensor, resize: int, least: int) -> Tensor:
+    height, width = picture.shape[-2:]
+    share = resize / min(height, width)
+    return resized(picture, max(round(height * share), least), max(round(width * share), least))
 
 
 def flipped(picture: Tensor, generator: torch.Generator) -> Tensor:

@@ -5,10 +5,10 @@ A path may name the archive that a data set is handed out as; it is unpacked onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from saccade.data.archives import is_archive, unpacked
 from saccade.errors import SaccadeError, Several, did_you_mean
@@ -18,6 +18,9 @@ T = TypeVar("T")
 EMBEDDED = "embedded"
 PLAIN = "folder"
 """The layout of a path that names none."""
+
+Missing = Literal["refuse", "skip"]
+"""What becomes of a list that names files which are not there: it is refused, or they are left out."""
 
 
 @dataclass(frozen=True)
@@ -72,3 +75,11 @@ def read_all(readers: Iterable[Callable[[], T]]) -> list[T]:
     if refused:
         raise Several(refused)
     return found
+
+
+def left_out(gone: Sequence[str], missing: Missing) -> tuple[str, ...]:
+    """The sentences about what a list names and is not there: all of them in one error, or to be told by who goes on
+    without."""
+    if gone and missing == "refuse":
+        raise Several(gone)
+    return tuple(gone)

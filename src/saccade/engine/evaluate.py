@@ -28,7 +28,7 @@ def run_evaluation(
     with torch.no_grad(), ctx.autocast():
         found = {name: float(value) for name, value in system.evaluate(ctx, model, data).items()}
     found = ctx.agree(found)
-    first = next(iter(system.metrics))
+    first = system.judged_by(ctx.config)
     if first not in found:  # the others may not apply to this data
         raise SaccadeError(f"{system.about.name} is judged by {first!r}, but its evaluation does not give it")
     return found

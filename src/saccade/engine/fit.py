@@ -288,7 +288,8 @@ class Fit:
         found = run_evaluation(self.system, ctx, self.model, data)
         self.model.train()
         self._write(split="val", metrics=found)
-        name, metric = next(iter(self.system.metrics.items()))
+        name = self.system.judged_by(ctx.config)
+        metric = self.system.metrics[name]
         if math.isfinite(found[name]) and (place.best is None or metric.better(found[name], place.best)):
             place.best = found[name]
             if self.leads:

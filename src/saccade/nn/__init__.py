@@ -1,5 +1,6 @@
 """Layers and backbones: operators with weights."""
 
+from saccade.nn.clips import ResNetTP, VideoTransformer
 from saccade.nn.descriptor import DescriptorNetwork, descriptor_network, multi_scale, resnet101_gem
 from saccade.nn.efficientnet_lite import EfficientNetLite
 from saccade.nn.gem import GeM, learned_whitening, pca_whitening
@@ -17,8 +18,10 @@ from saccade.nn.nonlocals import (
     SpectralNonlocal,
     StableNonlocal,
 )
+from saccade.nn.p3d import P3DResNet
 from saccade.nn.preresnet import PreResNet
 from saccade.nn.resnet import ResNet
+from saccade.nn.resnet3d import ResNet3d, inflate
 from saccade.nn.scale import (
     LiftingConv2d,
     ScaleBatchNorm2d,
@@ -57,10 +60,13 @@ __all__ = [
     "Nonlocal",
     "NonlocalBlock",
     "NonlocalStage",
+    "P3DResNet",
     "PlainLowRank2d",
     "PreResNet",
     "PrintedCayleyNonlocal",
     "ResNet",
+    "ResNet3d",
+    "ResNetTP",
     "ScaleBatchNorm2d",
     "ScaleConv2d",
     "ScaleMaxPool2d",
@@ -75,8 +81,10 @@ __all__ = [
     "TemporalConv",
     "TemporalMean",
     "TemporalShift",
+    "VideoTransformer",
     "VideoViT",
     "descriptor_network",
+    "inflate",
     "learned_whitening",
     "multi_scale",
     "pca_whitening",

@@ -67,9 +67,11 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 def reciprocal(degree: Tensor, power: Callable[[Tensor], Tensor] = torch.reciprocal) -> Tensor:
     """One over a degree (or over its root, with ``torch.rsqrt``); zero, with zero gradient, where it is not positive.
 
-    A degree that is not a number stays one: what is wrong must be seen.
+    So it is where so little is left of a degree that the gradient of its root would overflow: sigmoids that have gone
+    to zero leave such sums. A degree that is not a number stays one: what is wrong must be seen.
     """
-    return power(degree.masked_fill(degree <= 0, math.inf))
+    least = torch.finfo(degree.dtype).tiny ** 0.5
+    return power(degree.masked_fill(degree <= least, math.inf))
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,14 @@
-"""Labelled pictures: CIFAR-10 and CIFAR-100 in both published forms, folders with one sub-folder a class, and views
-of pictures for training and evaluation."""
+"""Labelled pictures: CIFAR-10 and CIFAR-100 in both published forms, CUB-200-2011, folders with one sub-folder a class,
+and views of pictures for training and evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -16,11 +17,13 @@ from torch import Tensor
 from saccade.data import images
 from saccade.data.classfolders import class_files
 from saccade.data.images import find_images, read_image
-from saccade.data.layouts import Layout, read_all
+from saccade.data.layouts import Layout, Missing, left_out, read_all
 from saccade.data.pickles import read_arrays
-from saccade.errors import SaccadeError
+from saccade.errors import SaccadeError, Several, reason
 
 SIDE = 32
+Box = tuple[float, float, float, float]
+"""Left, top, width and height, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,23 @@ class LabelledFiles:
     paths: tuple[Path, ...]
     labels: tuple[int, ...]
     classes: tuple[str, ...]
+    boxes: tuple[Box, ...] = ()
+    """What to cut out of each picture; nothing given: the whole of it."""
+    skipped: tuple[str, ...] = ()
+    """What was named and is not there, in sentences, where that was to be left out."""
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return read_image(self.paths[index]), self.labels[index]
+        picture = read_image(self.paths[index])
+        if self.boxes:
+            left, top, width, height = self.boxes[index]
+            cut = picture[:, round(top) : round(top + height), round(left) : round(left + width)]
+            if not cut.numel():
+                raise SaccadeError(f"the box {self.boxes[index]} lies outside {self.paths[index]}")
+            picture = cut
+        return picture, self.labels[index]
 
 
 @dataclass(frozen=True)
@@ -61,8 +75,9 @@ class View:
     """Side of what the network sees."""
     resize: int = 32
     """Shorter side of a picture before its middle is taken (evaluation and prediction)."""
-    augment: Literal["none", "flip", "pad-flip", "area-flip"] = "pad-flip"
-    """Training: nothing; flip; crop after padding by 4, flip; or crop a random area, flip."""
+    augment: Literal["none", "flip", "pad-flip", "crop-flip", "area-flip"] = "pad-flip"
+    """Training: nothing; flip; crop after padding by 4, flip; crop anywhere after `resize`, flip; or crop a random
+    area, flip."""
     areas: tuple[float, float] = (0.08, 1.0)
     """area-flip: least and greatest share of the picture."""
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
@@ -87,6 +102,8 @@ class View:
         """For training: a random view, normalised, (3, size, size)."""
         if self.augment == "area-flip":
             cut = images.area_crop(images.scaled(picture), self.size, self.areas, generator, (3 / 4, 4 / 3))
+        elif self.augment == "crop-flip":
+            cut = images.random_crop(images.scaled(picture), self.resize, self.size, generator)
         else:
             cut = images.centre(images.scaled(picture), self.resize, self.size)
         if self.augment == "pad-flip":
@@ -237,6 +254,95 @@ def _read_names_text(path: Path, classes: int) -> tuple[str, ...]:
     return names
 
 
+# CUB-200-2011 --------------------------------------------------------------------------------------------------------
+
+T = TypeVar("T")
+
+
+def read_cub(
+    path: Path, split: str, crop: Literal["none", "box"] = "none", missing: Missing = "refuse"
+) -> LabelledFiles:
+    """``images/<class>/<picture>`` with images.txt, image_class_labels.txt, train_test_split.txt and classes.txt.
+
+    There is no validation split: ``val`` is ``test``. With ``crop="box"`` birds are cut out by bounding_boxes.txt.
+    """
+    folder = path / "CUB_200_2011" if (path / "CUB_200_2011").is_dir() else path
+    listed = folder / "images.txt"
+    names = _numbered(listed, str)
+    classes = _numbered(folder / "classes.txt", str)
+    if list(classes) != list(range(1, len(classes) + 1)):
+        gap = next(number for number in range(1, max(classes) + 2) if number not in classes)
+        raise SaccadeError(f"{folder / 'classes.txt'} does not number the classes from 1 on: there is no class {gap}")
+    labels = _numbered(folder / "image_class_labels.txt", int, names)
+    trains = _numbered(folder / "train_test_split.txt", int, names)
+    boxes = _numbered(folder / "bounding_boxes.txt", _box, names) if crop == "box" else {}
+    unknown = next((number for number in names if labels[number] not in classes), None)
+    if unknown is not None:
+        raise SaccadeError(
+            f"{folder / 'image_class_labels.txt'} gives picture {unknown} the class {labels[unknown]}, but "
+            f"classes.txt has 1 to {len(classes)}"
+        )
+    if not set(trains.values()) <= {0, 1}:
+        raise SaccadeError(f"{folder / 'train_test_split.txt'} has other numbers than 1 (to train on) and 0 (to test)")
+    mine = [number for number in names if trains[number] == (split == "train")]
+    there = {p for p in (folder / "images").glob("*/*") if p.is_file()}
+    gone = {number for number in mine if folder / "images" / names[number] not in there}
+    said = [f"{folder / 'images' / names[n]} does not exist, but {listed} lists it" for n in mine if n in gone]
+    skipped = left_out(said, missing)
+    kept = [number for number in mine if number not in gone]
+    found = {labels[number] for number in kept}
+    empty = [
+        f"the class {name!r} of {folder} has no pictures to train on" for n, name in classes.items() if n not in found
+    ]
+    if empty and split == "train":
+        raise Several(empty)
+    if not kept:
+        raise SaccadeError(f"{folder} has no pictures for {split!r}")
+    return LabelledFiles(
+        tuple(folder / "images" / names[number] for number in kept),
+        tuple(labels[number] - 1 for number in kept),
+        tuple(classes.values()),
+        tuple(boxes[number] for number in kept) if boxes else (),
+        skipped,
+    )
+
+
+def _numbered(path: Path, read: Callable[[str], T], names: dict[int, str] | None = None) -> dict[int, T]:
+    """Lines of a number and something, by number; if ``names`` are given, for each of them and no other."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise SaccadeError(f"{path} does not exist: expected CUB-200-2011") from None
+    except (OSError, UnicodeError) as error:
+        raise SaccadeError(f"{path} cannot be read: {reason(error)}") from error
+    found: dict[int, T] = {}
+    for line, text in enumerate(lines, 1):
+        number, _, rest = text.strip().partition(" ")
+        try:
+            key, value = int(number), read(rest.strip())
+            if not rest.strip() or key in found:
+                raise ValueError
+        except ValueError:
+            raise SaccadeError(f"line {line} of {path} is not a new number and what it is: {text[:60]!r}") from None
+        found[key] = value
+    if not found:
+        raise SaccadeError(f"{path} is empty")
+    for key, name in (names or {}).items():
+        if key not in found:
+            raise SaccadeError(f"{path} has no line for picture {key} ({name})")
+    extra = next((key for key in found if names is not None and key not in names), None)
+    if extra is not None:
+        raise SaccadeError(f"{path} has a line for picture {extra}, which images.txt has not")
+    return found
+
+
+def _box(text: str) -> Box:
+    left, top, width, height = map(float, text.split())
+    if not all(map(math.isfinite, (left, top, width, height))) or min(width, height) <= 0 or min(left, top) < 0:
+        raise ValueError
+    return left, top, width, height
+
+
 # Class folders -------------------------------------------------------------------------------------------------------
 
 
@@ -252,5 +358,8 @@ def read_class_folders(path: Path, split: str) -> LabelledFiles:
 LAYOUTS = {
     "cifar10": Layout(lambda path, split: _read_cifar(_CIFAR10, path, split), "cifar-10-batches-py or -bin"),
     "cifar100": Layout(lambda path, split: _read_cifar(_CIFAR100, path, split), "cifar-100-python or -binary"),
+    "cub": Layout(
+        read_cub, "CUB_200_2011: images/, images.txt, image_class_labels.txt, train_test_split.txt, classes.txt"
+    ),
     "folder": Layout(read_class_folders, "folders train/<class>/<picture> and val/<class>/<picture>"),
 }

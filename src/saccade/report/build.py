@@ -128,7 +128,7 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
     found = [
         ("system", f"{order.system}, preset {subject.preset}"),
         ("variants", ", ".join(subject.label(v) for v in subject.runs)),
-        ("data", subject.system.embedded if source in (None, EMBEDDED) else str(source)),
+        ("data", subject.system.embedded_data(order.config) if source in (None, EMBEDDED) else str(source)),
         ("seeds", ", ".join(map(str, seeds))),
         ("training and judging", f"{clock(spent)} of computing"),
         ("folder", ", ".join(run.folder.name for runs in subject.runs.values() for run in runs)),
@@ -145,7 +145,8 @@ def _table(subject: Subject) -> dict[str, Any] | None:
     papers: list[dict[str, Any]] = []
     for reported in subject.system.reported:
         names = [name for name in metrics if any(name in row for row in reported.rows.values())]
-        if any(v in reported.rows for v in subject.runs):
+        beside = not reported.presets or subject.preset in reported.presets
+        if beside and any(v in reported.rows for v in subject.runs):
             papers.append({"where": reported.where, "metrics": [metrics[n].label for n in names], "names": names,
                            "rows": reported.rows})  # fmt: skip
     best = {name: _best([_mean(found[name]) for found in values.values() if name in found], metrics[name])

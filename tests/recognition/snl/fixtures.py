@@ -1,4 +1,5 @@
-"""Small data sets in the public layouts, written from their published names with pickle, NumPy and Pillow alone."""
+"""Small data sets in the public layouts, written from their published names with pickle, NumPy and Pillow alone; those
+of videos and tracklets as the tests of their rooms write them."""
 
 from __future__ import annotations
 
@@ -6,6 +7,9 @@ import pickle
 
 import numpy as np
 from PIL import Image
+
+from reid import tracklet_layouts as tracklets
+from video.ata import fixtures as videos
 
 
 def _pixels(count, seed=0):
@@ -60,10 +64,34 @@ def class_folders(path):
             Image.new("RGB", (64, 33), colour).save(folder / "two.jpg")
 
 
+def cub(path):
+    """Three classes; of every class the first picture trains and the second tests."""
+    folder = path / "CUB_200_2011"
+    classes = ["001.Albatross", "002.Auklet", "003.Wren"]
+    names = [f"{name}/{name[4:]}_{number:04d}.jpg" for name in classes for number in (1, 2)]
+    for seed, name in enumerate(names):
+        (folder / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+        pixels = np.random.default_rng(seed).integers(0, 256, (40, 52, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / "images" / name)
+    lines = {
+        "images.txt": names,
+        "image_class_labels.txt": [1 + number // 2 for number in range(6)],
+        "train_test_split.txt": [1, 0] * 3,
+    }
+    for file, values in lines.items():
+        (folder / file).write_text("".join(f"{n} {value}\n" for n, value in enumerate(values, 1)))
+    (folder / "classes.txt").write_text("".join(f"{n} {name}\n" for n, name in enumerate(classes, 1)))
+
+
 layouts = {
     "cifar10": {"python": cifar10_python, "binary": cifar10_binary},
     "cifar100": {"python": cifar100_python, "binary": cifar100_binary},
+    "cub": cub,
     "folder": class_folders,
+    "ucf101": videos.ucf101,
+    "hmdb51": videos.hmdb51,
+    "videos": videos.class_folders,
+    **{"tracklets" if name == "folder" else name: write for name, write in tracklets.layouts.items()},
 }
 
 

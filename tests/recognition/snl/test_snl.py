@@ -34,13 +34,14 @@ def test_attention_is_that_of_the_cell_under_the_point():
     torch.manual_seed(0)
     network = build(Model("preresnet-tiny", "nl", at=("layer2.0", "layer3.0"), dropout=0.0), 2).eval()
     images = torch.randn(1, 3, 56, 56)
-    logits, maps = attention(network, images, [(0.0, 0.0), (0.99, 0.5)])
-    assert set(maps) == {"layer2.0", "layer3.0"}
+    logits, maps, inputs = attention(network, images, [(0.0, 0.0), (0.99, 0.5)])
+    assert set(maps) == set(inputs) == {"layer2.0", "layer3.0"}
     assert maps["layer2.0"].shape == (1, 2, 28, 28)
     taken = {}
     network.inserted["layer3.0"].register_forward_pre_hook(lambda m, i: taken.update(x=i[0]))
     torch.testing.assert_close(network(images), logits)
     block, x = network.inserted["layer3.0"], taken["x"]
+    assert torch.equal(x, inputs["layer3.0"])
     tokens = x.flatten(2).mT
     row = (block.theta(tokens)[0, 7 * 14 + 13] @ block.phi(tokens)[0].mT).softmax(-1)
     torch.testing.assert_close(maps["layer3.0"][0, 1], row.reshape(14, 14))

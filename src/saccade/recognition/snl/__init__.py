@@ -7,7 +7,7 @@ ABOUT = About(
     title="Unifying Nonlocal Blocks for Neural Networks",
     authors=("Lei Zhu", "Qi She", "Duo Li", "Yanye Lu", "Xuejing Kang", "Jie Hu", "Changhu Wang"),
     venue="ICCV 2021",
-    tasks=("image classification",),
+    tasks=("image classification", "action recognition", "video re-identification"),
     summary=(
         "A layer in which every position of a feature map looks at every other is a graph filter: choose the affinity, "
         "its normalisation and the filter. The spectral nonlocal block (SNL) takes a symmetric affinity and a "

@@ -1,41 +1,55 @@
-"""The classifiers of the appendix: a residual network with one nonlocal block after a residual block."""
+"""The networks of the appendix: a backbone for pictures, clips or tracklets, and a nonlocal block in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast, get_args
 
 import torch
 from torch import Tensor, nn
 
 from saccade.errors import SaccadeError
-from saccade.nn import BLOCKS, PreResNet, ResNet, SharedAffinity
-from saccade.nn.stages import Insert, Stages
+from saccade.files import load_archive, load_tensors
+from saccade.nn import BLOCKS, P3DResNet, PreResNet, ResNet, ResNet3d, ResNetTP, SharedAffinity, VideoTransformer
+from saccade.nn.resnet3d import inflate
+from saccade.nn.stages import Insert
 
 Block = Literal[
     "none", "nl", "nl-gaussian", "nl-dot", "nl-concatenation", "ns", "a2", "cgnl", "cgnl-dot", "cc", "cc-twice", "snl",
     "gsnl", "chebysnl", "cayleysnl", "cayleysnl-relu", "cayleyexact",
 ]  # fmt: skip
 
-Backbone = Literal[
+ForPictures = Literal[
     "preresnet-tiny", "preresnet20", "preresnet56-bottleneck", "preresnet56-basic", "resnet18", "resnet50"
 ]
+ForClips = Literal["i3d-tiny", "i3d50", "p3d-tiny", "p3d63", "p3d199", "vtn-tiny", "vtn"]
+ForTracklets = Literal["resnet-tp-tiny", "resnet50-tp"]
+Backbone = Literal[ForPictures, ForClips, ForTracklets]
 
-_PRERESNETS: Mapping[str, Mapping[str, Any]] = {
+_MAKERS: Mapping[str, Callable[..., nn.Module]] = {
     # One block a stage and half the width: it must not see from one side of a picture to the other.
-    "preresnet-tiny": {"depths": (1, 1, 1), "widths": (8, 16, 32)},
-    "preresnet20": {"depths": (3, 3, 3)},
+    "preresnet-tiny": partial(PreResNet, depths=(1, 1, 1), widths=(8, 16, 32)),
+    "preresnet20": partial(PreResNet, depths=(3, 3, 3)),
     # What the authors call PreResNet-56: nine bottlenecks a stage, 83 layers.
-    "preresnet56-bottleneck": {"depths": (9, 9, 9), "block": "bottleneck"},
+    "preresnet56-bottleneck": partial(PreResNet, depths=(9, 9, 9), block="bottleneck"),
     # What is usually called so: nine basic blocks a stage, no 1x1 convolution before the average.
-    "preresnet56-basic": {"depths": (9, 9, 9), "head": "plain"},
+    "preresnet56-basic": partial(PreResNet, depths=(9, 9, 9), head="plain"),
+    "resnet18": partial(ResNet, depths=(2, 2, 2, 2), block="basic"),
+    "resnet50": partial(ResNet, depths=(3, 4, 6, 3), block="bottleneck"),
+    "i3d-tiny": partial(ResNet3d, depths=(1, 1, 1), widths=(4, 8, 16), stem="small"),
+    "i3d50": ResNet3d,
+    "p3d-tiny": partial(P3DResNet, depths=(1, 1, 1), widths=(4, 8, 16), stem="small"),
+    "p3d63": P3DResNet,
+    "p3d199": partial(P3DResNet, depths=(3, 8, 36, 3)),
+    "vtn-tiny": partial(VideoTransformer, depths=(1, 1), widths=(16, 32), layers=2, heads=2, tokens="places"),
+    "vtn": VideoTransformer,
+    "resnet-tp-tiny": partial(ResNetTP, depths=(1, 1, 1), widths=(16, 32, 48), block="basic", last_stride=1),
+    "resnet50-tp": ResNetTP,
 }
-_RESNETS: Mapping[str, Mapping[str, Any]] = {
-    "resnet18": {"depths": (2, 2, 2, 2), "block": "basic"},
-    "resnet50": {"depths": (3, 4, 6, 3), "block": "bottleneck"},
-}
+_WITH_DROPOUT = ("preresnet", "i3d", "p3d", "vtn")
 
 
 @dataclass(frozen=True)
@@ -43,17 +57,19 @@ class Model:
     """Which network, which block, and where."""
 
     backbone: Backbone = "preresnet56-bottleneck"
-    """The residual network."""
+    """The network: for pictures, for clips (i3d, p3d, vtn) or for tracklets (tp)."""
     block: Block = "snl"
-    """The nonlocal block."""
+    """The nonlocal block; of a video transformer, what stands in the place of its attention (none: its own)."""
     at: tuple[str, ...] = ("layer1.1",)
-    """The residual blocks it comes after: layer1.1 is the second of the first stage."""
+    """The residual blocks it comes after: layer1.1 is the second of the first stage. Not of a video transformer."""
     inner: int = 0
     """Width of the block's embeddings (0: half its channels; of criss-cross, an eighth)."""
     units: int = 1
     """Blocks in a row at each place, with one affinity for all of them."""
+    over: Literal["clip", "frame"] = "clip"
+    """tp: what a block sees at a time, all frames or each by itself."""
     dropout: float = 0.5
-    """Before the classifier of a PreResNet."""
+    """Before the classifier; plain ResNets have none."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.dropout < 1:
@@ -63,48 +79,96 @@ class Model:
         if not 1 <= self.units <= 1000:
             raise SaccadeError(f"units is a number of blocks, at least 1, got {self.units}")
 
+    def check(self, kind: Any, what: str) -> None:
+        """Refuse a backbone that does not see what the data is."""
+        names = get_args(kind)
+        if self.backbone not in names:
+            raise SaccadeError(f"{self.backbone} does not take {what}: expected {', '.join(names)}")
 
-def build(model: Model, classes: int) -> Stages:
+
+class Network(Protocol):
+    """A network and the nonlocal blocks in it, by place."""
+
+    @property
+    def inserted(self) -> dict[str, nn.Module]: ...
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+
+def build(model: Model, classes: int) -> nn.Module:
     """The network for so many classes."""
-    insert: Insert | None = None
-    if model.block != "none":
-        kind = BLOCKS[model.block]
-
-        def insert(channels: int) -> nn.Module:
-            made = partial(kind, inner=model.inner or None)
-            return made(channels) if model.units == 1 else SharedAffinity(channels, made, model.units)
-
-    network: Stages
-    if model.backbone in _RESNETS:
-        network = ResNet(classes, at=model.at, insert=insert, **_RESNETS[model.backbone])
+    options: dict[str, Any] = {}
+    insert = _insert(model)
+    if model.backbone.startswith("vtn"):
+        options["mixer"] = insert or "attention"
     else:
-        network = PreResNet(classes, dropout=model.dropout, at=model.at, insert=insert, **_PRERESNETS[model.backbone])
-    # A quarter faster on a CPU; and tokens (B, N, C) are then the map as it lies in memory.
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        options |= {"at": model.at, "insert": insert}
+    if model.backbone.startswith(_WITH_DROPOUT):
+        options["dropout"] = model.dropout
+    if model.backbone in get_args(ForTracklets):
+        options["block_over"] = model.over
+    network = _MAKERS[model.backbone](classes, **options)
+    if model.backbone in get_args(ForPictures):
+        # A quarter faster on a CPU; and tokens (B, N, C) are then the map as it lies in memory.
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
 
 
-def attention(
-    network: Stages, images: Tensor, points: Sequence[tuple[float, float]]
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Logits of images (B, 3, H, W), and for every inserted block what ``points`` look at, (B, P, h, w).
+def _insert(model: Model) -> Insert | None:
+    if model.block == "none":
+        return None
+    kind = BLOCKS[model.block]
 
-    Points are (x, y) as shares of the width and height.
+    def insert(channels: int) -> nn.Module:
+        made = partial(kind, inner=model.inner or None)
+        return made(channels) if model.units == 1 else SharedAffinity(channels, made, model.units)
+
+    return insert
+
+
+def load_backbone(network: nn.Module, path: Path) -> str:
+    """Start from published weights of the backbone (safetensors, or a torch archive of plain tensors); those of an
+    image network are inflated where the backbone sees clips. Says what stays as it was made."""
+    found: dict[str, Any] = dict(load_tensors(path)[0]) if path.suffix == ".safetensors" else load_archive(path)
+    found = found.get("state_dict", found)
+    state = {name.removeprefix("module."): value for name, value in found.items() if isinstance(value, Tensor)}
+    target = network.encoder if isinstance(network, VideoTransformer) else network
+    try:
+        new = inflate(target, state)
+    except SaccadeError as error:
+        raise SaccadeError(f"{path}: {error}") from None
+    inserted = tuple(name for name in new if ".after_" in name or name.startswith("fc."))
+    missing = [name for name in new if name not in inserted and not name.endswith("num_batches_tracked")]
+    left = f"; {len(missing)} more weights are new, the first {missing[0]}" if missing else ""
+    return f"the backbone starts from {path}; blocks and classifier are new{left}"
+
+
+def attention(
+    network: Network, seen: Tensor, points: Sequence[tuple[float, float]]
+) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
+    """What a network answers to pictures (B, 3, H, W) or clips (B, T, 3, H, W); for every nonlocal block what
+    ``points`` look at, (B, P, h, w) or (B, P, t, h, w); and the maps that the blocks got.
+
+    Points are (x, y) as shares of the width and height; of a clip, in its middle frame.
     """
-    seen: dict[str, Tensor] = {}
+    maps: dict[str, Tensor] = {}
+    inputs: dict[str, Tensor] = {}
 
     def keep(place: str) -> Any:
-        def hook(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-            height, width = inputs[0].shape[-2:]
-            index = [min(int(y * height), height - 1) * width + min(int(x * width), width - 1) for x, y in points]
-            seen[place] = block.attention(inputs[0], torch.tensor(index, device=images.device))  # type: ignore[operator]
+        def hook(block: nn.Module, given: tuple[Tensor, ...]) -> None:
+            x = given[0]
+            *frames, height, width = x.shape[2:]
+            start = frames[0] // 2 * height * width if frames else 0
+            cells = [min(int(v * height), height - 1) * width + min(int(u * width), width - 1) for u, v in points]
+            index = torch.tensor([start + cell for cell in cells], dtype=torch.long, device=x.device)
+            maps[place], inputs[place] = cast(Any, block).attention(x, index), x
 
         return hook
 
     hooks = [block.register_forward_pre_hook(keep(place)) for place, block in network.inserted.items()]
     try:
-        logits = network(images)
+        answer = network(seen)
     finally:
         for hook in hooks:
             hook.remove()
-    return logits, seen
+    return answer, maps, inputs

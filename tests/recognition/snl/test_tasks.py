@@ -1,0 +1,300 @@
+"""Videos and tracklets: short trainings, prediction on files, pictures, and answers to what does not fit."""
+
+import csv
+import dataclasses
+import json
+import shutil
+
+import pytest
+import torch
+
+from helpers import short, start
+from recognition.snl import fixtures
+from reid import tracklet_layouts
+from reid.csalr.fixtures import picture
+from saccade import catalogue
+from saccade.cli.main import main
+from saccade.engine.execute import execute
+from saccade.engine.weights import Identity
+from saccade.files import save_tensors
+from saccade.progress import Progress
+from saccade.recognition.snl.model import Model, attention, build, load_backbone
+from saccade.report.build import Subject, draw
+from saccade.run import Run
+from video.ata import fixtures as videos
+
+SMALL = {
+    "tiny-video": {"data.count": 16, "train.batch": 8},
+    "tiny-vtn": {"data.count": 16, "train.batch": 8},
+    "tiny-reid": {"data.people": 4, "data.length": 5, "train.batch": 8},
+    "tiny-sizes": {"data.count": 96, "train.batch": 8},
+}
+
+
+def trained(preset, root, steps=2, variant="snl", **changes):
+    system = catalogue.load("snl")
+    config = short(system, steps, SMALL[preset] | changes, preset, variant)
+    run = start("snl", config, root, variant)
+    execute(run, Progress())
+    return run
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """An untrained network in a file, which is all that prediction asks for."""
+
+    def make(preset, labels=(), variant="snl", **changes):
+        system = catalogue.load("snl")
+        config = system.configure(preset, variant, changes)
+        facts = system.facts_type(len(labels) or 4, labels)
+        torch.manual_seed(0)
+        path = tmp_path / f"{preset}.safetensors"
+        identity = Identity("snl", preset, variant, config, facts)
+        save_tensors(path, system.build(config, facts).state_dict(), identity.metadata(system))
+        return path
+
+    return make
+
+
+def tracklet(folder, count, seed=0):
+    for number in range(count):
+        picture(folder / f"{number}.png", seed + number, (8, 16))
+
+
+def refused(capsys, *args):
+    capsys.readouterr()
+    assert main([*map(str, args), "--quiet"]) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    return " ".join(said.replace("│", " ").split())
+
+
+# Training, judging, drawing -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("preset", "metrics", "drawn"),
+    [
+        ("tiny-video", {"top1"}, {"attention-0.png", "attention-1.png", "spectrum.png"}),
+        ("tiny-reid", {"rank1", "rank5", "rank10", "map"}, {"matches.png", "attention.png", "spectrum.png"}),
+        ("tiny-sizes", {"top1", "large", "small"}, {"attention.png", "spectrum.png"}),
+    ],
+)
+def test_a_task_trains_is_judged_by_its_metrics_and_draws_its_pictures(preset, metrics, drawn, tmp_path):
+    run = trained(preset, tmp_path)
+    assert set(run.metrics_found) == metrics
+    assert all(0 <= value <= 100 for value in run.metrics_found.values())
+    system = catalogue.load("snl")
+    made = draw(Subject(system, preset, {"snl": [run], "none": [Run.open(run.folder)]}), tmp_path / "out", Progress())
+    assert {artifact.path.name for artifact in made} == drawn
+    assert all(artifact.path.stat().st_size > 0 for artifact in made)
+
+
+def test_the_losses_of_tracklets_are_those_of_the_host(tmp_path):
+    losses = [record["losses"] for record in trained("tiny-reid", tmp_path).metrics() if "losses" in record]
+    assert set(losses[0]) == {"cross_entropy", "triplet"}
+
+
+@pytest.mark.parametrize("preset", ["tiny-video", "tiny-vtn", "tiny-reid", "tiny-sizes"])
+def test_every_block_passes_gradients_on_in_every_task(preset):
+    system = catalogue.load("snl")
+    for variant in system.variants:
+        config = system.configure(preset, variant)
+        torch.manual_seed(0)
+        model = system.build(config, system.facts_type(3)).train()
+        model(*system.example(config, system.facts_type(3), batch=2)).square().sum().backward()
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters()), variant
+
+
+def test_the_best_checkpoint_of_each_task_is_chosen_by_its_own_metric():
+    system = catalogue.load("snl")
+    judged = {preset: system.judged_by(config) for preset, config in system.presets.items()}
+    assert judged["tiny"] == judged["tiny-video"] == "top1"
+    assert judged["tiny-reid"] == judged["paper-mars"] == "rank1"
+    texts = {system.embedded_data(system.presets[p]) for p in ("tiny", "tiny-sizes", "tiny-video", "tiny-reid")}
+    assert len(texts) == 4
+
+
+# The networks -------------------------------------------------------------------------------------------------------
+
+
+def test_attention_of_a_clip_is_that_of_the_cell_in_its_middle_frame():
+    torch.manual_seed(0)
+    network = build(Model("resnet-tp-tiny", "nl", at=("layer2.0",)), 3).eval()
+    clip = torch.randn(1, 4, 3, 32, 32)
+    _, maps, inputs = attention(network, clip, [(0.0, 0.99)])
+    x = inputs["layer2.0"]
+    assert maps["layer2.0"].shape == (1, 1, *x.shape[2:])
+    frames, height, width = x.shape[2:]
+    tokens, block = x.flatten(2).mT, network.inserted["layer2.0"]
+    here = (frames // 2) * height * width + (height - 1) * width
+    row = (block.theta(tokens)[0, here] @ block.phi(tokens)[0].mT).softmax(-1)
+    torch.testing.assert_close(maps["layer2.0"][0, 0], row.reshape(frames, height, width))
+
+
+def test_a_backbone_starts_from_image_weights_and_says_what_is_new(tmp_path):
+    torch.manual_seed(0)
+    picture = build(Model("resnet18", "none"), 1000)
+    torch.save(picture.state_dict(), tmp_path / "resnet18.pth")
+    network = build(Model("resnet18", "snl", at=("layer3.0",)), 7)
+    said = load_backbone(network, tmp_path / "resnet18.pth")
+    assert "blocks and classifier are new" in said
+    assert torch.equal(network.layer4[1].conv2.weight, picture.layer4[1].conv2.weight)
+    assert network.fc.out_features == 7
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--preset", "tiny", "--model.backbone", "p3d63"], "p3d63 does not take pictures"),
+        (["--preset", "tiny-video", "--model.backbone", "resnet50"], "resnet50 does not take clips"),
+        (["--preset", "tiny-reid", "--model.backbone", "vtn"], "vtn does not take tracklets: expected resnet-tp-tiny"),
+        (["--preset", "tiny-video", "--pretrained", "nowhere.pth"], "nowhere.pth does not exist"),
+        (["--preset", "tiny-reid", "--objective.margin", "-1"], "margin at least 0"),
+        (["--preset", "tiny-reid", "--data.frames", "0"], "clips have 1 to 1024 frames"),
+        (["--preset", "tiny-sizes", "--data.size", "40", "--data.resize", "40"], "at least 22 (41 for sizes), got 40"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_in_a_sentence(args, said, here, capsys):
+    assert said in refused(capsys, "train", "snl", *args)
+
+
+# Data that is not whole ---------------------------------------------------------------------------------------------
+
+
+def test_a_split_that_names_missing_videos_is_refused_or_skipped_as_chosen(weights, here, capsys):
+    videos.ucf101(here / "data")
+    system = catalogue.load("snl")
+    labels = tuple(system.layouts["ucf101"].read(here / "data", "test").classes)
+    file = weights("tiny-video", labels)
+    system.layouts["ucf101"].read(here / "data", "test").paths[0].unlink()
+    said = refused(capsys, "eval", "snl", "--weights", file, "--data", "ucf101:data")
+    assert "does not exist, but" in said
+    assert "testlist01.txt lists it" in said
+    args = ["eval", "snl", "--weights", str(file), "--data", "ucf101:data", "--data.damaged", "skip", "--json"]
+    assert main([*args, "--quiet"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["skipped"] == 1
+
+
+def test_a_split_that_names_missing_tracklets_is_refused_or_skipped_as_chosen(weights, here, capsys):
+    tracklet_layouts.ilids(here / "data")
+    shutil.rmtree(here / "data/i-LIDS-VID/sequences/cam1/person003")
+    file = weights("tiny-reid")
+    said = refused(capsys, "eval", "snl", "--weights", file, "--data", "ilids-vid:data")
+    assert "person003 does not exist, but" in said
+    args = ["eval", "snl", "--weights", str(file), "--data", "ilids-vid:data", "--data.missing", "skip", "--json"]
+    assert main([*args, "--quiet"]) == 0
+    assert 0 <= json.loads(capsys.readouterr().out)["metrics"]["rank1"] <= 100
+
+
+def test_a_split_that_names_missing_pictures_is_refused_or_skipped_as_chosen(weights, here, capsys):
+    fixtures.cub(here / "data")
+    file = weights("tiny", ("Albatross", "Auklet", "Wren"))
+    shown = tuple(catalogue.load("snl").layouts["cub"].read(here / "data", "test").classes)
+    file = weights("tiny", shown)
+    next((here / "data").rglob("Wren_0002.jpg")).unlink()
+    said = refused(capsys, "eval", "snl", "--weights", file, "--data", "cub:data")
+    assert "Wren_0002.jpg does not exist, but" in said
+    args = ["eval", "snl", "--weights", str(file), "--data", "cub:data", "--data.missing", "skip", "--json", "--quiet"]
+    assert main(args) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["top1"] in (0, 50, 100)  # two are left
+
+
+def test_a_class_folder_without_pictures_and_gaps_in_label_files_are_named(here, capsys):
+    fixtures.class_folders(here / "data")
+    (here / "data/train/empty").mkdir()
+    assert "train/empty holds no pictures" in refused(capsys, "train", "snl", "--data", "data")
+    fixtures.cub(here / "birds")
+    labels = here / "birds/CUB_200_2011/image_class_labels.txt"
+    labels.write_text("".join(labels.read_text().splitlines(keepends=True)[:-1]))
+    assert "image_class_labels.txt" in refused(capsys, "train", "snl", "--data", "cub:birds")
+
+
+def test_a_cifar_pickle_that_is_not_one_runs_nothing(here, capsys):
+    import pickle
+
+    class Trap:
+        def __reduce__(self):
+            return (open, (str(here / "trapped"), "w"))
+
+    fixtures.cifar10_python(here / "data")
+    (here / "data/cifar-10-batches-py/data_batch_3").write_bytes(pickle.dumps(Trap()))
+    assert "data_batch_3" in refused(capsys, "train", "snl", "--data", "cifar10:data")
+    assert not (here / "trapped").exists()
+
+
+def test_tracklets_of_one_frame_and_videos_shorter_than_a_clip_are_repeated(weights, here, capsys):
+    for name in ("query/anna_1_x", "gallery/anna_2_x", "gallery/bert_3_x"):
+        tracklet(here / "data" / name, 1)
+    file = weights("tiny-reid")
+    assert main(["eval", "snl", "--weights", str(file), "--data", "data", "--json", "--quiet"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["rank1"] in (0, 100)
+    videos.frames(here / "short", count=2)
+    args = ["predict", "snl", "--weights", str(weights("tiny-video")), "--videos", "short", "-o", "out", "--quiet"]
+    assert main(args) == 0
+    shutil.rmtree(here / "short")
+    videos.frames(here / "short", count=1)
+    assert "one frame only" in refused(capsys, *args[:-1])
+
+
+# Use ----------------------------------------------------------------------------------------------------------------
+
+
+def test_videos_get_labels_and_pictures_of_what_points_look_at(weights, here, capsys):
+    videos.video(here / "a.mp4")
+    file = weights("tiny-video", ("run", "jump", "sit", "walk"))
+    args = ["predict", "snl", "--weights", str(file), "--videos", "a.mp4", "-o", "out", "--quiet"]
+    assert main([*args, "--points", "30,20"]) == 0
+    rows = list(csv.reader((here / "out" / "labels.csv").open()))
+    assert rows[1][0] == "a.mp4"
+    assert sorted(rows[1][1::2]) == ["jump", "run", "sit", "walk"]
+    assert sum(map(float, rows[1][2::2])) == pytest.approx(1, abs=1e-3)
+    assert (here / "out" / "a-attention.png").stat().st_size > 0
+    assert "outside what the network sees of" in refused(capsys, *args[:-1], "--points", "3000,20")
+
+
+def test_a_query_tracklet_is_ranked_against_a_folder_of_tracklets(weights, here, capsys):
+    for number, name in enumerate(("query", "gallery/near", "gallery/far")):
+        tracklet(here / name, 3, seed=0 if number < 2 else 50)
+    file = weights("tiny-reid")
+    args = ["predict", "snl", "--weights", str(file), "--query", "query", "--gallery", "gallery", "-o", "out"]
+    assert main([*args, "--quiet"]) == 0
+    rows = list(csv.reader((here / "out" / "matches.csv").open()))
+    assert [row[2] for row in rows[1:]] == ["gallery/near", "gallery/far"]
+    assert float(rows[1][3]) == pytest.approx(0, abs=1e-3)  # the same frames
+    assert "gallery/far" in (here / "out" / "matches.html").read_text()
+    assert "of its middle frame look at" in (here / "out" / "matches.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("preset", "args", "said"),
+    [
+        ("tiny-video", ["a.png"], "no video given to predict on"),
+        ("tiny-reid", ["--query", "nowhere"], "nothing to find: give --query DIR"),
+        ("tiny-reid", ["--query", "one", "--gallery", "nowhere"], "nowhere is not a folder of tracklets"),
+        ("tiny-reid", ["--query", "one", "--gallery", "one"], "one holds no tracklets"),
+        ("tiny-reid", ["--query", "empty", "--gallery", "all"], "empty holds no pictures: expected a tracklet"),
+        ("tiny-reid", ["--query", "one", "--gallery", "all", "--top", "0"], "at least one match"),
+        ("tiny-reid", ["--query", "one", "--gallery", "all", "--points", "99,0"], "outside the frames"),
+    ],
+)
+def test_what_a_task_cannot_predict_on_is_said(preset, args, said, weights, here, capsys):
+    tracklet(here / "one", 1)
+    tracklet(here / "all" / "someone", 1)
+    (here / "empty").mkdir()
+    assert said in refused(capsys, "predict", "snl", "--weights", weights(preset), *args, "-o", "out")
+
+
+def test_data_of_another_task_is_refused_by_name(weights, here, capsys):
+    tracklet_layouts.mars(here / "data")
+    said = refused(capsys, "eval", "snl", "--weights", weights("tiny-video"), "--data", "mars:data")
+    assert "no layout 'mars' to read 'mars:data' with" in said
+
+
+def test_configs_of_all_tasks_differ_only_where_their_data_does():
+    presets = catalogue.load("snl").presets
+    kinds = {type(config.data).__name__ for config in presets.values()}
+    assert kinds == {"Pictures", "Footage", "Tracklets"}
+    assert {f.name for f in dataclasses.fields(presets["tiny"])} == {
+        f.name for f in dataclasses.fields(presets["paper-mars"])
+    }
