@@ -20,10 +20,13 @@ def bump(size, centre, width, channels=2):
     return torch.stack([base, base * x / width])[None, :channels]
 
 
-def test_correlation_is_its_definition():
-    template, search = normal(3, 4, 3, 2), normal(3, 4, 7, 9, seed=1)
-    torch.testing.assert_close(cross_correlation(template, search), plain.correlation(template, search))
-    one = cross_correlation(template[:1], search)
+@pytest.mark.parametrize("learning", [True, False])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_correlation_is_its_definition(learning, layout):
+    template, search = normal(3, 4, 3, 2), normal(3, 4, 7, 9, seed=1).contiguous(memory_format=layout)
+    with torch.set_grad_enabled(learning):
+        each, one = cross_correlation(template, search), cross_correlation(template[:1], search)
+    torch.testing.assert_close(each, plain.correlation(template, search))
     torch.testing.assert_close(one, plain.correlation(template[:1].expand(3, -1, -1, -1), search))
     with pytest.raises(ValueError, match="2 templates for 3 searches"):
         cross_correlation(template[:2], search)

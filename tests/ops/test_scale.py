@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from saccade.ops.scale import (
     add_pointwise,
     bordered_convolution,
+    halved,
     hermite_basis,
     hermite_sides,
     kernel_sizes,
@@ -174,3 +175,9 @@ def test_the_released_stem_keeps_no_more_than_the_centre_of_a_7x7_kernel():
 def test_what_cannot_be_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("sides", [(8, 6), (7, 9), (2, 3)])
+def test_halving_is_max_pooling_by_two(sides):
+    x = normal(2, 3, *sides)
+    assert (halved(x) == F.max_pool2d(x, 2)).all()

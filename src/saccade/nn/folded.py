@@ -5,16 +5,19 @@ once and kept until the weights change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from saccade.nn.prepared import Prepared
 from saccade.ops.scale import Border, bordered_convolution, cropped, pointwise
 
+Made = TypeVar("Made")
 
-class Kept:
+
+class Kept(Generic[Made]):
     """What was made of some tensors, kept until one of them changes.
 
     A change is another tensor, or a write into one that PyTorch counts: an optimiser's step, ``load_state_dict``,
@@ -24,9 +27,9 @@ class Kept:
 
     def __init__(self) -> None:
         self._key: tuple[Any, ...] | None = None
-        self._made: list[Tensor] = []
+        self._made: list[Made] = []
 
-    def __call__(self, make: Callable[[], list[Tensor]], *sources: Tensor, kind: Any = None) -> list[Tensor]:
+    def __call__(self, make: Callable[[], list[Made]], *sources: Tensor, kind: Any = None) -> list[Made]:
         """``make()``, or what it gave the last time for the same sources and ``kind``."""
         learning = torch.is_grad_enabled() and any(source.requires_grad for source in sources)
         if learning or torch.compiler.is_compiling() or any(source.is_inference() for source in sources):
@@ -35,7 +38,8 @@ class Kept:
         if key != self._key:
             with torch.inference_mode(False), torch.no_grad():
                 made = make()
-            if type(made[0]) is not Tensor or made[0].is_meta:  # shapes alone are not to be kept
+            first = made[0]
+            if isinstance(first, Tensor) and (type(first) is not Tensor or first.is_meta):  # shapes alone are not kept
                 return made
             self._key, self._made = key, made
         return self._made
@@ -57,6 +61,12 @@ class Convolution(Protocol):
 
     def kernels(self) -> list[Tensor]:
         """What it convolves by, each with the outputs as first dimension."""
+
+    def drawn(self) -> list[list[Tensor]]:
+        """All as plain ones (O, I, k, k): for each scale, one for each that it reaches; of 1x1 kernels, once."""
+
+    def placed(self, side: int, crop: int) -> tuple[int, int]:
+        """Stride and padding for a kernel of that side, without ``crop`` places of each border of the result."""
 
     def convolve(self, x: Tensor, kernels: list[Tensor], bias: Tensor | None = None, crop: int = 0) -> Tensor:
         """By given kernels, without ``crop`` places of each border of the result."""
@@ -82,6 +92,14 @@ class PlainConv2d(nn.Conv2d):
         """The one there is."""
         return [self.weight]
 
+    def drawn(self) -> list[list[Tensor]]:
+        """The one there is."""
+        return [[self.weight]]
+
+    def placed(self, side: int, crop: int) -> tuple[int, int]:
+        """Stride and padding without ``crop`` places of each border."""
+        return self.stride[0], int(self.padding[0]) - crop * self.stride[0]
+
     def convolve(self, x: Tensor, kernels: list[Tensor], bias: Tensor | None = None, crop: int = 0) -> Tensor:
         """By a given kernel, without ``crop`` places of each border: those are not computed."""
         if self.kernel_size == (1, 1) and self.stride == (1, 1) and self.groups == 1:
@@ -105,13 +123,15 @@ class Folded(nn.Module):
     def __init__(self, conv: Convolution, norm: nn.BatchNorm2d, rectified: bool = True) -> None:
         super().__init__()
         self.conv, self.norm, self.rectified = conv, norm, rectified
-        self._kept = Kept()
+        self._kept: Kept[Tensor] = Kept()
+        self._ready: Kept[list[Prepared]] = Kept()
 
     def forward(self, x: Tensor, crop: int = 0) -> Tensor:
         """The result without ``crop`` places of each border, as if cut off afterwards. In training the norm sees them
         before they are."""
         if self.training:
             self._kept.forget()  # PyTorch does not count what a norm writes into its statistics
+            self._ready.forget()
             out = cropped(self.norm(self.conv.convolve(x, self.conv.kernels())), crop)
         else:
             kernels, bias = self.folded(x)
@@ -121,19 +141,40 @@ class Folded(nn.Module):
     def folded(self, x: Tensor) -> tuple[list[Tensor], Tensor]:
         """The kernels with the norm in them and the bias that it leaves, in the type that ``x`` is to be computed in:
         autocast's, where it is on."""
-        norm, kind = self.norm, computed_in(x)
-        assert norm.running_mean is not None
-        assert norm.running_var is not None
-        mean, variance = norm.running_mean, norm.running_var
+        kind = computed_in(x)
 
         def make() -> list[Tensor]:
-            gain = norm.weight * (variance + norm.eps).rsqrt()
-            kernels = [k * gain.view(-1, *[1] * (k.dim() - 1)) for k in self.conv.kernels()]
-            return [made.to(kind) for made in (*kernels, norm.bias - mean * gain)]
+            return [made.to(kind) for made in self._normed(self.conv.kernels())]
 
-        sources = (self.conv.weight, norm.weight, norm.bias, mean, variance)
-        *kernels, bias = self._kept(make, *sources, kind=kind)
+        *kernels, bias = self._kept(make, *self._sources(), kind=kind)
         return kernels, bias
+
+    def prepared(self, crop: int = 0) -> list[list[Prepared]]:
+        """The same made ready for a CPU, without ``crop`` places of each border: for each scale, one for each that it
+        reaches, of which the first has the bias."""
+
+        def make() -> list[list[Prepared]]:
+            drawn = self.conv.drawn()
+            *kernels, bias = self._normed([tap for taps in drawn for tap in taps])
+            biases = [None if above else bias for taps in drawn for above, _ in enumerate(taps)]
+            flat = iter(
+                [Prepared(k, b, *self.conv.placed(k.shape[-1], crop)) for k, b in zip(kernels, biases, strict=True)]
+            )
+            return [[next(flat) for _ in taps] for taps in drawn]
+
+        return self._ready(make, *self._sources(), kind=crop)
+
+    def _sources(self) -> tuple[Tensor, ...]:
+        norm = self.norm
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        return self.conv.weight, norm.weight, norm.bias, norm.running_mean, norm.running_var
+
+    def _normed(self, kernels: list[Tensor]) -> list[Tensor]:
+        """Kernels with the norm in them, and then the bias that it leaves."""
+        _, weight, bias, mean, variance = self._sources()
+        gain = weight * (variance + self.norm.eps).rsqrt()
+        return [*(k * gain.view(-1, *[1] * (k.dim() - 1)) for k in kernels), bias - mean * gain]
 
 
 def computed_in(x: Tensor) -> torch.dtype:

@@ -56,7 +56,7 @@ class _Steered(nn.Module):
         self.stride, self.padding, self.borders = stride, padding, borders
         self.weight = nn.Parameter(torch.empty(*shape, self.order**2))
         self.register_buffer("functions", torch.empty(0), persistent=False)
-        self._kept = Kept()
+        self._kept: Kept[Tensor] = Kept()
         self._lay_functions()
         self.reset_parameters()
 
@@ -95,6 +95,15 @@ class _Steered(nn.Module):
             return scale_kernels(self.weight, self.sides(self.weight), self.separable)
 
         return make() if self.training else self._kept(make, self.weight)
+
+    def drawn(self) -> list[Kernels]:
+        """All as plain ones (O, I, k, k): for each scale, one for each that it reaches."""
+        plain = scale_kernels(self.weight, self.sides(self.weight), [False] * len(self.sizes))
+        return [[*kernel.unbind(2)] if kernel.dim() == 5 else [kernel] for kernel in plain]
+
+    def placed(self, side: int, crop: int) -> tuple[int, int]:
+        """Stride and padding for a kernel of that side, without ``crop`` places of each border."""
+        return self.stride, self.padding - crop * self.stride - (self.size - side) // 2
 
     def start_from(self, kernel: Tensor) -> None:
         """Take over a plain kernel (O, I, K, K): drawn at the smallest scale, or the nearest that the basis can; what
@@ -183,6 +192,14 @@ class ScalePointwise2d(nn.Module):
     def kernels(self) -> Kernels:
         """The one there is."""
         return [self.weight]
+
+    def drawn(self) -> list[Kernels]:
+        """One (O, I, 1, 1) for each scale that is reached, at whatever scale."""
+        return [[tap[..., None, None] for tap in self.weight.unbind(2)]]
+
+    def placed(self, side: int, crop: int) -> tuple[int, int]:
+        """Stride and padding: a crop is one of the input."""
+        return 1, -crop
 
     def convolve(self, x: Tensor, kernels: Kernels, bias: Tensor | None = None, crop: int = 0) -> Tensor:
         """By a given kernel, without ``crop`` places of each border."""

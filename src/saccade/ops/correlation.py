@@ -21,12 +21,26 @@ CUBIC = -0.75
 def cross_correlation(template: Tensor, search: Tensor) -> Tensor:
     """Each ``template`` (B, C, h, w) at all places of its ``search`` (B, C, H, W), (B, H - h + 1, W - w + 1). A single
     template serves all searches. Differentiable."""
+    if len(template) not in (1, len(search)):
+        raise ValueError(f"{len(template)} templates for {len(search)} searches: give one, or one each")
+    real = type(search) is Tensor and not search.is_meta
+    if real and not (torch.is_grad_enabled() or torch.compiler.is_compiling()):
+        return _diagonal_sums(template.expand(len(search), -1, -1, -1), search)
     if len(template) == 1:
         return F.conv2d(search, template)[:, 0]
-    if len(template) != len(search):
-        raise ValueError(f"{len(template)} templates for {len(search)} searches: give one, or one each")
     stacked = search.reshape(1, -1, *search.shape[-2:])
     return F.conv2d(stacked, template, groups=len(template))[0]
+
+
+def _diagonal_sums(template: Tensor, search: Tensor) -> Tensor:
+    """The same by one matrix product, of every place of a search with every one of its template: libraries are slow at
+    convolutions with a single output."""
+    batch, _, height, width = search.shape
+    h, w = template.shape[-2:]
+    products = torch.bmm(search.flatten(2).mT, template.flatten(2)).view(batch, height, width, h, w)
+    image, row, column, i, j = products.stride()
+    shape = batch, height - h + 1, width - w + 1, h, w
+    return products.as_strided(shape, (image, row, column, row + i, column + j)).sum((3, 4))
 
 
 def rescale(x: Tensor, factor: float, size: Sequence[int] | None = None) -> Tensor:

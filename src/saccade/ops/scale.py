@@ -255,6 +255,13 @@ def wrapped(x: Tensor, padding: int) -> Tensor:
     return torch.cat([x[..., -padding:], x, x[..., :padding]], 3)
 
 
+def halved(x: Tensor) -> Tensor:
+    """Max pooling of pictures (B, C, H, W) by two: rows, then columns, for PyTorch's own keeps indices as well."""
+    height, width = (side // 2 * 2 for side in x.shape[-2:])
+    rows = torch.maximum(x[..., 0:height:2, :], x[..., 1:height:2, :])
+    return torch.maximum(rows[..., 0:width:2], rows[..., 1:width:2])
+
+
 def scale_pool(x: Tensor, how: Pooling = "max") -> Tensor:
     """(B, C, S, H, W) without its scales, (B, C, H, W): their greatest, or the first (smallest) alone."""
     # Two at a time: a maximum over a dimension that is far apart in memory is slow.

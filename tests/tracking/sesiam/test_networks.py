@@ -68,6 +68,33 @@ def test_evaluation_is_the_same_with_and_without_gradients(name, size, width):
     assert (low - fast).square().mean() < 1e-2 * fast.square().mean()
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("se-siamfc", {}),
+        ("se-siamfc", {"extent": 1, "stem_size": 13}),
+        ("se-siamfc", {"extent": 3, "outer_pooling": "none"}),
+        ("se-siamfc", {"inner_pooling": "none"}),
+        ("se-siamfc", {"inner_pooling": "first", "scales": (1.0, 1.5)}),
+        ("se-siamfc", {"borders": ("zeros", "circular")}),
+        ("siamfc+", {}),
+    ],
+)
+def test_single_precision_takes_another_way_to_the_same_features(name, options, monkeypatch):
+    """In double precision there is none of what is prepared, tiled or taken scale by scale."""
+    monkeypatch.setattr("saccade.nn.prepared.FEWEST", 16)
+    torch.manual_seed(0)
+    network = build(name, size="otb", width=0.25, connection="correlation", **options)
+    x = torch.randn(2, 3, 127, 127)
+    network.features(x)  # statistics
+    network.eval()
+    with torch.no_grad():
+        single = network.features(x)
+        double = network.double().features(x.double())
+    assert double.std() > 0.01
+    torch.testing.assert_close(single.double(), double, rtol=1e-4, atol=1e-4 * float(double.abs().max()))
+
+
 @pytest.mark.slow
 def test_the_contestants_of_a_frame_give_one_response():
     contest = next(bench.contests())

@@ -7,8 +7,9 @@ scale-convolutions, at the sizes of the supplement's Tables 1 and 2 and at a sma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Literal
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from saccade.errors import SaccadeError, did_you_mean
 from saccade.nn.folded import Convolution, Folded, PlainConv2d
+from saccade.nn.prepared import quick
 from saccade.nn.scale import BORDERS, LiftingConv2d, ScaleBatchNorm2d, ScaleConv2d, ScaleMaxPool2d, ScalePointwise2d
 from saccade.nn.setconv import full_precision
 from saccade.ops.correlation import cross_correlation, nonparametric_scale_convolution
@@ -26,7 +28,9 @@ from saccade.ops.scale import (
     add_pointwise,
     by_scale,
     cropped,
+    halved,
     kernel_sizes,
+    over_scales,
     scale_pool,
 )
 
@@ -255,6 +259,22 @@ class Unit(nn.Module):
             add_pointwise(place, F.relu(middle, inplace=True), weight.flatten(1))
         return out
 
+    def reduced(self, maps: Sequence[Tensor]) -> Tensor:
+        """The first 1x1 convolution of the first of ``maps``, with what it reaches of those above."""
+        first, *taps = self.reduce.prepared()[0]
+        above = [*zip(taps, maps[1:])]  # noqa: B905
+        out = first(maps[0], rectified=not above)
+        for at, (tap, x) in enumerate(above, 1):
+            tap.add_to(out, x, rectified=at == len(above))
+        return out
+
+    def scale(self, s: int, x: Tensor, low: Tensor) -> Tensor:
+        """The unit at one scale, from its input and what was `reduced`."""
+        side = cropped(x, 1).clone(memory_format=torch.channels_last)
+        if self.shortcut is not None:
+            side = self.shortcut.prepared()[0][0](side, rectified=False)
+        return self.expand.prepared()[0][0].add_to(side, self.conv.prepared(1)[s][0](low), self.rectified)
+
 
 class Residual(nn.Module):
     """SiamFC+'s: a 7x7 stem and two stages of 3 and 4 bottlenecks that crop themselves, 22 layers."""
@@ -262,6 +282,7 @@ class Residual(nn.Module):
     def __init__(self, plan: Plan, layers: PlainLayers | ScaleLayers) -> None:
         super().__init__()
         first, second = plan.widths
+        self.bordered = plan.borders[1] != "zeros"
         self.stem = layers.stem(first)
         self.pool = layers.pool()
         self.stage2 = nn.Sequential(
@@ -273,7 +294,32 @@ class Residual(nn.Module):
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.stage3(self.stage2(self.pool(self.stem(x, 2))))
+        if self.training or self.bordered or not (len(x) and quick(x)):
+            return self.stage3(self.stage2(self.pool(self.stem(x, 2))))
+        made = [self._picture(picture) for picture in x.split(1)]
+        whole = torch.cat([maps[s] for s in range(len(made[0])) for maps in made])
+        return over_scales(whole, len(made[0])) if isinstance(self.stem.norm, ScaleBatchNorm2d) else whole
+
+    def _picture(self, x: Tensor) -> list[Tensor]:
+        """One picture, and each scale as far as it can go alone: what is at work then stays in the cache."""
+        maps = [halved(kernel(x)) for (kernel,) in self.stem.prepared(2)]
+        return _staged(self.stage3, _staged(self.stage2, maps))
+
+
+def _staged(stage: nn.Sequential, maps: Sequence[Tensor]) -> list[Tensor]:
+    """A stage of the residual network; its first unit alone may look at several scales."""
+    first, *others = stage
+    assert isinstance(first, Unit)
+    whole = None
+    if first.pooling != "none":
+        whole = first.reduced([reduce(torch.maximum, maps) if first.pooling == "max" else maps[0]])
+    made = []
+    for s, x in enumerate(maps):
+        x = first.scale(s, x, first.reduced(maps[s:]) if whole is None else whole)
+        for module in others:
+            x = module.scale(s, x, module.reduced([x])) if isinstance(module, Unit) else halved(x)
+        made.append(x)
+    return made
 
 
 class PlainLayers:

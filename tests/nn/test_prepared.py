@@ -1,0 +1,123 @@
+"""What is prepared for a CPU computes what it was prepared from."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from saccade.nn import LiftingConv2d, ScaleBatchNorm2d, ScalePointwise2d
+from saccade.nn import prepared as module
+from saccade.nn.folded import Folded
+from saccade.nn.prepared import Prepared, quick
+
+SCALES = (1.0, math.sqrt(2), 2.0)
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture(params=["fused", "plain"])
+def ways(request, monkeypatch):
+    """With PyTorch's fused convolutions, and where there are none."""
+    if request.param == "plain":
+        monkeypatch.setattr(module, "fused", lambda: None)
+    elif module.fused() is None:
+        pytest.skip("this PyTorch has no fused convolutions")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "inputs", "side", "stride", "padding"),
+    [
+        (8, 3, 7, 2, 3), (8, 16, 1, 1, 0), (40, 33, 3, 1, 1), (33, 40, 5, 1, 1), (40, 40, 3, 2, 0), (8, 3, 5, 2, -2),
+        (40, 33, 3, 1, -1),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("rectified", [True, False])
+def test_it_is_a_convolution_with_bias_and_relu(ways, outputs, inputs, side, stride, padding, rectified):
+    kernel, bias = normal(outputs, inputs, side, side) / (inputs * side**2) ** 0.5, normal(outputs, seed=1)
+    x = normal(2, inputs, 17, 14, seed=2).contiguous(memory_format=torch.channels_last)
+    expected = F.conv2d(F.pad(x, (padding,) * 4).double(), kernel.double(), bias.double(), stride).float()
+    there = normal(*expected.shape, seed=3).contiguous(memory_format=torch.channels_last)
+    after = F.relu if rectified else lambda x: x
+    with torch.no_grad():
+        conv = Prepared(kernel, bias, stride, padding)
+        assert (conv.tiles is not None) == (min(outputs, inputs) >= 32 and stride == 1)
+        for _ in range(2):
+            torch.testing.assert_close(conv(x, rectified), after(expected), atol=2e-5, rtol=0)
+        out = there.clone()
+        made = conv.add_to(out, x, rectified)
+    torch.testing.assert_close(made, after(expected + there), atol=2e-5, rtol=0)
+    assert made.data_ptr() == out.data_ptr()  # and nothing else was given room
+
+
+def test_one_kernel_serves_pictures_of_any_size(ways):
+    kernel, bias = normal(8, 16, 1, 1), normal(8)
+    with torch.no_grad():
+        conv = Prepared(kernel, bias)
+        for size in (5, 30, 8):
+            x = normal(1, 16, size, size).contiguous(memory_format=torch.channels_last)
+            torch.testing.assert_close(conv(x, False), F.conv2d(x, kernel, bias), atol=2e-5, rtol=1e-5)
+
+
+def test_only_real_pictures_without_gradients_in_single_precision_are_quick():
+    x = normal(1, 3, 4, 4)
+    assert not quick(x)
+    with torch.no_grad():
+        assert quick(x)
+        assert not quick(x.double())
+        assert not quick(x.to("meta"))
+        with torch.autocast("cpu", torch.bfloat16):
+            assert not quick(x)
+
+
+def folded(conv):
+    unit = Folded(conv, ScaleBatchNorm2d(conv.weight.shape[0]), rectified=False)
+    for parameter in unit.norm.parameters():
+        nn.init.normal_(parameter)
+    return unit
+
+
+@pytest.mark.parametrize("crop", [0, 1, 2])
+def test_a_folded_unit_is_prepared_scale_by_scale(crop):
+    torch.manual_seed(0)
+    unit, x = folded(LiftingConv2d(3, 6, 9, SCALES, 3, stride=2, padding=4)), normal(2, 3, 20, 21)
+    unit(x)  # statistics
+    unit.eval()
+    with torch.no_grad():
+        made = [conv(x, rectified=False) for (conv,) in unit.prepared(crop)]
+        torch.testing.assert_close(torch.stack(made, 2), unit(x, crop), atol=2e-5, rtol=1e-5)
+        assert unit.prepared(crop) is unit.prepared(crop)
+        unit.conv.weight.mul_(2)
+        again = [conv(x, rectified=False) for (conv,) in unit.prepared(crop)]
+        torch.testing.assert_close(torch.stack(again, 2), unit(x, crop), atol=2e-5, rtol=1e-5)
+        assert (again[0] - made[0]).abs().max() > 0.1
+
+
+def test_training_makes_a_unit_prepare_anew():
+    unit, x = folded(LiftingConv2d(3, 6, 5, SCALES, 3)), normal(2, 3, 9, 9)
+    unit.eval()
+    with torch.no_grad():
+        before = unit.prepared()[0][0](x)
+        unit.train()
+        unit(x)
+        unit.eval()
+        after = unit.prepared()[0][0](x, rectified=False)
+        torch.testing.assert_close(after, unit(x)[:, :, 0], atol=2e-5, rtol=1e-5)
+        assert (after - before).abs().max() > 0.1
+
+
+def test_of_a_kernel_that_reaches_two_scales_the_first_part_has_the_bias():
+    torch.manual_seed(0)
+    unit, x = folded(ScalePointwise2d(4, 6, 2)), normal(2, 4, 3, 5, 5)
+    unit(x)
+    unit.eval()
+    with torch.no_grad():
+        ((first, second),) = unit.prepared()
+        expected = unit(x)
+        made = first(x[:, :, 0], rectified=False)
+        second.add_to(made, x[:, :, 1], rectified=False)
+        torch.testing.assert_close(made, expected[:, :, 0], atol=2e-5, rtol=1e-5)
+        torch.testing.assert_close(first(x[:, :, 2], rectified=False), expected[:, :, 2], atol=2e-5, rtol=1e-5)
