@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a fresh machine with Python (3.11 or newer), pip and make:
 #   make run     install, then train and judge the first system: one HTML report
-#   make test    install, then ruff, mypy and the tests
+#   make test    install, then ruff, mypy and the tests (make test-browser: the gallery in a real browser)
 # TORCH chooses the build of PyTorch: cpu (default), cuda (PyPI's own), or an index name such as cu128.
 
 PYTHON ?= python3
@@ -11,6 +11,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready-$(TORCH)
 DOCS   := $(VENV)/.docs-ready
 FUZZ   := $(VENV)/.fuzz-ready
+APP    := $(VENV)/.app-ready
+
+CHROMIUM := timeout 600 apt-get install -y -qq chromium chromium-driver >/dev/null
 
 # One thread a process: small networks run faster so, and the tests run JOBS processes at once.
 export OMP_NUM_THREADS ?= 1
@@ -24,7 +27,7 @@ endif
 # Another build was here before: pip would take the version for the same thing.
 SWITCH := $(if $(wildcard $(STAMP)),,$(if $(wildcard $(VENV)/.ready-*),--force-reinstall))
 
-.PHONY: run test test-all lint bench docs pages env clean
+.PHONY: run test test-all test-browser browser lint bench docs pages env clean
 
 run: $(STAMP)
 	$(BIN)/saccade run snl
@@ -34,6 +37,14 @@ test: lint
 
 test-all: lint $(FUZZ) $(DOCS)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+# The gallery: its unit tests that need Gradio, then from click to picture in Chromium.
+test-browser: browser $(APP)
+	SACCADE_BROWSER=1 $(BIN)/python -m pytest tests/app tests/browser
+
+browser:
+	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && { $(CHROMIUM) || { timeout 300 apt-get update -qq && $(CHROMIUM); }; }; } \
+	  || { echo "the browser tests need Chromium and its driver; on Debian: apt-get install chromium chromium-driver"; exit 2; }
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -65,6 +76,10 @@ $(STAMP): pyproject.toml constraints.txt
 # The fuzzer that looks at coverage has wheels for few systems; where it does not install, its tests are skipped.
 $(FUZZ): $(STAMP)
 	-$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,fuzz]"
+	touch $@
+
+$(APP): $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,app,browser]"
 	touch $@
 
 $(DOCS): $(STAMP)

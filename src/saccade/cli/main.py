@@ -25,6 +25,7 @@ COMMANDS = {
     "export": ("export", "trained weights as a file for ONNX or torch.export"),
     "compare": ("compare", "what changed between runs: config, environment, metrics, curves"),
     "data": ("data", "check that a data set is whole"),
+    "gallery": ("gallery", "the systems, reports and live demos as a web page on this machine"),
     "doctor": ("doctor", "check that this set-up is sound"),
     "completion": ("completion", "a script that completes commands, names and flags in your shell"),
 }

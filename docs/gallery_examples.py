@@ -1,0 +1,132 @@
+"""The files that the gallery offers with "Use the example", drawn from the systems' embedded data and scikit-image.
+
+    python docs/gallery_examples.py
+
+writes ``example/`` beside each system: ``inputs.json`` by field of its ``Inputs``, and the files it names. A new system
+needs no line here: any such folder will do.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from saccade import catalogue
+from saccade.data.video import write_video
+
+
+def picture(path: Path, pixels: Any) -> str:
+    """Bytes (3, H, W) or (1, H, W) as a file."""
+    array = pixels.permute(1, 2, 0).numpy()
+    Image.fromarray(array[..., 0] if array.shape[-1] == 1 else array).save(path, quality=90)
+    return path.name
+
+
+def snl(folder: Path) -> dict[str, Any]:
+    from saccade.recognition.synth import relations
+
+    data = catalogue.load("snl").configure("tiny").data
+    found = relations(60, data.size, data.noise, "example")
+    names = [picture(folder / f"marks-{number}.png", found.images[number]) for number in range(2)]
+    y, x = found.corners[0][0].tolist()
+    return {"images": names, "points": [[x + 4, y + 4]]}
+
+
+def patchwise(folder: Path) -> dict[str, Any]:
+    from saccade.robustness.data import digits
+
+    found = digits("test", 20)
+    return {"images": [picture(folder / f"digit-{n}.png", found[n][0]) for n in (0, 3, 5)]}
+
+
+def csalr(folder: Path) -> dict[str, Any]:
+    from saccade.reid.synth import population
+
+    data = catalogue.load("csalr").configure("tiny").data
+    found = population(6, data.height, data.width, "test", seed=7)
+    query = picture(folder / "query.jpg", found.pictures[0])
+    places = range(found.queries, found.queries + 24)
+    return {"query": [query], "gallery": [picture(folder / f"shot-{p:02d}.jpg", found.pictures[p]) for p in places]}
+
+
+def lattqe(folder: Path) -> dict[str, Any]:
+    """Views of five photographs that come with scikit-image, all of them free of rights (CC0 or NASA)."""
+    from skimage import data
+
+    random = np.random.default_rng(0)
+    names = []
+    for name in ("astronaut", "chelsea", "coffee", "rocket", "hubble_deep_field"):
+        whole = Image.fromarray(getattr(data, name)())
+        for number in range(4):
+            side = int(min(whole.size) * random.uniform(0.6, 0.9))
+            left, top = (int(random.integers(0, extent - side + 1)) for extent in whole.size)
+            view = whole.crop((left, top, left + side, top + side)).rotate(float(random.uniform(-8, 8)))
+            path = folder / f"{name}-{number}.jpg"
+            view.resize((144, 144)).save(path, quality=82)
+            names.append(path.name)
+    query = [name for name in names if name.startswith("coffee-0")]
+    rest = [name for name in names if name not in query]
+    return {"query": query, "gallery": rest, "method": "alpha", "neighbours": 3, "backbone": "efficientnet-lite0"}
+
+
+def sesiam(folder: Path) -> dict[str, Any]:
+    from saccade.tracking.synth import Scene, moving_digits
+
+    track = moving_digits("s-mnist", 3, "test", Scene(size=256, digit=48, frames=48)).sequences[2]
+    write_video(folder / "digits.mp4", [track.frames[n] for n in range(len(track.frames))], 24.0)
+    return {"video": "digits.mp4", "box": [[round(float(v), 1) for v in track.boxes[0]]]}
+
+
+def ata(folder: Path) -> dict[str, Any]:
+    from saccade.video.synth import turning
+
+    data = catalogue.load("ata").configure("tiny").data
+    found = turning(4, data.frames, data.size, data.scene, "example")
+    write_video(folder / "turning.mp4", [f.permute(1, 2, 0).numpy() for f in found.clips[0]], 8.0)
+    return {"videos": ["turning.mp4"]}
+
+
+def flot(folder: Path) -> dict[str, Any]:
+    from saccade.points.synth import rigid
+
+    data = catalogue.load("flot").configure("tiny").data
+    found = rigid(1, 1024, data.objects, data.world, "example")
+    for name, cloud in (("before.npy", found.p[0]), ("after.npy", found.q[0])):
+        np.save(folder / name, cloud.numpy().astype(np.float32))
+    return {"first": "before.npy", "second": "after.npy"}
+
+
+def roadmetrics(folder: Path) -> dict[str, Any]:
+    from saccade.maps.synth import ErrorInjector, city
+
+    truth = city(3, blocks=5)
+    broken = ErrorInjector().inject("interruptions", truth, 4, seed=1)[1]
+    predicted = ErrorInjector().inject("overconnections", broken, 2, seed=2)[1]
+    for name, graph in (("truth.graph", truth), ("prediction.graph", predicted)):
+        nodes = "".join(f"{x:.1f} {y:.1f}\n" for x, y in graph.points)
+        (folder / name).write_text(nodes + "\n" + "".join(f"{i} {j}\n{j} {i}\n" for i, j in graph.edges))
+    return {"truth": "truth.graph", "prediction": "prediction.graph"}
+
+
+WRITERS: tuple[Callable[[Path], dict[str, Any]], ...] = (snl, patchwise, csalr, lattqe, sesiam, ata, flot, roadmetrics)
+
+
+def main() -> None:
+    for write in WRITERS:
+        folder = catalogue.folder(write.__name__) / "example"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        given = write(folder)
+        (folder / "inputs.json").write_text(json.dumps(given, indent=1) + "\n")
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        print(f"{folder}: {len(list(folder.iterdir()))} files, {size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""What a visitor does, without the page: clicks, files, an order carried out in its own process, and what is shown."""
+
+from __future__ import annotations
+
+import json
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from saccade import catalogue, results
+from saccade.app import parts, picking, shelf
+from saccade.app.demo import Demo, Gallery, clicks_of, room_for, sentence
+from saccade.app.form import Field, form
+from saccade.app.jobs import OUTPUTS, Job, Jobs
+from saccade.app.limits import Limits
+from saccade.errors import SaccadeError
+from saccade.inputs import Artifact, Kind
+
+
+@pytest.fixture
+def gallery(tmp_path):
+    uploads = tmp_path / "uploads"
+    uploads.mkdir()
+    limits = Limits(folder_mb=1)
+    made = Gallery(tmp_path / "runs", limits, uploads, Jobs(tmp_path / "jobs", limits))
+    yield made
+    made.jobs.close()
+
+
+# Clicks ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_click_is_a_place_in_the_picture_s_own_pixels():
+    picture = Image.new("RGB", (1440, 720))  # shown at half its size
+    clicks = picking.clicked(picture, Kind.POINTS, [], [100, 50])
+    assert clicks == [[200.0, 100.0]]
+    small = Image.new("RGB", (32, 16))  # shown ten times as large
+    assert picking.clicked(small, Kind.POINTS, clicks, [160, 80])[1] == [16.0, 8.0]
+
+
+def test_a_click_outside_is_put_on_the_edge():
+    picture = Image.new("RGB", (1440, 720))
+    assert picking.clicked(picture, Kind.POINTS, [], [-9, 9999]) == [[0.0, 719.0]]
+
+
+def test_two_clicks_in_any_order_are_a_box():
+    assert picking.boxes([[30, 40], [10, 10]]) == [[10, 10, 20, 30]]
+    assert picking.boxes([[30, 40]]) == []
+    assert picking.boxes([[5, 5], [5, 5], [0, 0], [8, 9]]) == [[0, 0, 8, 9]]
+
+
+def test_what_was_chosen_is_drawn():
+    picture = Image.new("RGB", (720, 720), "black")
+    plain = np.asarray(picking.shown(picture, Kind.BOXES, []))
+    boxed = np.asarray(picking.shown(picture, Kind.BOXES, [[100, 100], [300, 200]]))
+    changed = (plain != boxed).any(2)
+    rows, columns = np.nonzero(changed)
+    assert (abs(rows.min() - 100) <= 3, abs(rows.max() - 200) <= 3) == (True, True)
+    assert (abs(columns.min() - 100) <= 3, abs(columns.max() - 300) <= 3) == (True, True)
+    assert not changed[150, 200]
+
+
+def test_there_are_only_so_many_places():
+    picture = Image.new("RGB", (720, 720))
+    with pytest.raises(SaccadeError, match="as many as can be chosen"):
+        picking.clicked(picture, Kind.POINTS, [[0.0, 0.0]] * picking.MOST, [1, 1])
+
+
+def test_an_example_s_boxes_become_the_clicks_that_choose_them():
+    one = Field("box", Kind.BOXES)
+    assert picking.boxes(clicks_of([[10, 20, 30, 40]], one)) == [[10, 20, 30, 40]]
+
+
+# Orders ---------------------------------------------------------------------------------------------------------------
+
+
+def graph(path, text="0 0\n100 0\n100 100\n\n0 1\n1 0\n1 2\n2 1\n"):
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_prediction_runs_in_a_process_of_its_own_and_can_be_shown(gallery):
+    demo = Demo(gallery, catalogue.load("roadmetrics"))
+    given = {"truth": graph(gallery.uploads / "a.graph"), "prediction": graph(gallery.uploads / "b.txt")}
+    job = demo.begin(given, "")
+    end = time.monotonic() + 60
+    while not job.over and time.monotonic() < end:
+        time.sleep(0.1)
+    assert (job.state, job.error) == ("done", "")
+    assert {a.kind for a in job.made} & {"image", "html"}
+    assert all(a.path.is_file() for a in job.made)
+    page = parts.job(job, 0)
+    assert f"/_/result/{job.token}/0" in page
+    for path in (job.folder / OUTPUTS).rglob("*"):
+        assert str(gallery.uploads.parent).encode() not in path.read_bytes()
+    assert str(gallery.uploads.parent) not in page
+
+
+def test_a_wrong_input_leaves_nothing_behind(gallery):
+    demo = Demo(gallery, catalogue.load("roadmetrics"))
+    with pytest.raises(SaccadeError, match="prediction is missing"):
+        demo.begin({"truth": graph(gallery.uploads / "a.graph")}, "")
+    with pytest.raises(SaccadeError, match="only files that were uploaded here"):
+        demo.begin({"truth": "/etc/passwd", "prediction": "/etc/passwd"}, "")
+    assert not list(gallery.jobs.folder.glob("*/*"))
+
+
+def test_without_weights_the_offer_names_the_minutes(gallery, tmp_path):
+    demo = Demo(gallery, catalogue.load("snl"))
+    assert "about 2 minutes" in demo.offer()
+    Image.new("RGB", (8, 8)).save(gallery.uploads / "a.png")
+    with pytest.raises(SaccadeError, match="no trained weights of snl yet"):
+        demo.begin({"images": [str(gallery.uploads / "a.png")]}, "")
+
+
+@pytest.mark.parametrize("id", ["../../etc", "/etc/passwd", "no-such-run"])
+def test_weights_are_picked_from_the_list_and_nothing_else(gallery, id):
+    demo = Demo(gallery, catalogue.load("snl"))
+    (gallery.runs / "snl").mkdir(parents=True)
+    Image.new("RGB", (8, 8)).save(gallery.uploads / "a.png")
+    with pytest.raises(SaccadeError, match="no trained weights"):
+        demo.begin({"images": [str(gallery.uploads / "a.png")]}, id)
+
+
+def test_uploads_together_are_bounded(gallery):
+    room_for(900_000, gallery)
+    (gallery.uploads / "a").write_bytes(bytes(200_000))
+    with pytest.raises(SaccadeError, match="no room for more uploads"):
+        room_for(900_000, gallery)
+
+
+def test_whatever_goes_wrong_is_a_sentence(capsys):
+    def broken():
+        raise RuntimeError("secret")
+
+    assert sentence(lambda: 3) == (3, "")
+    found, told = sentence(broken)
+    assert found is None
+    assert "secret" not in told
+    assert "RuntimeError: secret" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [n for n in catalogue.names() if form(catalogue.load(n))])
+def test_the_example_of_a_system_is_what_its_form_takes(gallery, name):
+    demo = Demo(gallery, catalogue.load(name))
+    if not demo.has_example:
+        pytest.skip(f"{name} has no example")
+    given = demo.example()
+    assert set(given) <= {field.name for field in demo.fields}
+    for field in demo.fields:
+        if field.required:
+            assert field.name in given
+        if field.name in given and field.kind.value in (
+            "image",
+            "images",
+            "video",
+            "videos",
+            "cloud",
+            "graph",
+            "folder",
+        ):
+            assert demo.checked(field, given[field.name])
+
+
+def test_numbers_are_not_shown_as_words(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((4, 3)))
+    job = Job("x", "prediction", [], 1, tmp_path, state="done")
+    job.made = [Artifact("table", tmp_path / "a.npy", "numbers")]
+    assert "<pre>" not in parts.job(job, 0)
+    assert "a.npy" in parts.job(job, 0)
+
+
+# What is shown --------------------------------------------------------------------------------------------------------
+
+
+def test_every_system_has_a_picture_even_where_nothing_was_run(tmp_path):
+    for name in catalogue.names():
+        found = shelf.picture(name, tmp_path)
+        assert found.is_file() if found else shelf.drawn(catalogue.about(name)).startswith("<svg")
+
+
+def test_words_and_tasks_choose_systems():
+    pages = shelf.systems()
+    assert {page.name for page in shelf.matching(pages, "", "")} == set(catalogue.names())
+    assert [page.name for page in shelf.matching(pages, "OPTIMAL flow", "")] == ["flot"]
+    assert [page.name for page in shelf.matching(pages, "", "tracking")] == ["sesiam"]
+    assert shelf.matching(pages, "flot", "tracking") == []
+
+
+def test_reports_are_listed_newest_first_and_opened_only_from_the_list(tmp_path):
+    for stamp in ("20260101-000000-tiny", "20260301-000000-tiny"):
+        folder = tmp_path / "snl" / "reports" / stamp
+        folder.mkdir(parents=True)
+        (folder / "report.html").write_text("x")
+    (tmp_path / "secret.html").write_text("x")
+    found = shelf.reports("snl", tmp_path)
+    assert [r.title for r in found] == [
+        "all variants: tiny, 01 March 2026, 00:00",
+        "all variants: tiny, 01 January 2026, 00:00",
+    ]
+    assert shelf.report("snl", found[0].id, tmp_path) == found[0]
+    assert shelf.report("snl", "comparison-../../secret", tmp_path) is None
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_claims_have_a_verdict_each(name, tmp_path):
+    found = shelf.claims(name, tmp_path)
+    assert len(found) == len(catalogue.load(name).claims)
+    page = parts.claims(catalogue.about(name), found)
+    assert page.count('<article class="claim') == len(found)
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_the_stored_table_is_shown_as_it_was_measured(name):
+    stored, table = results.run(name), shelf.table(name)
+    assert (stored is None) == (table is None)
+    if table is None:
+        assert parts.measured(catalogue.about(name), None, "") == ""
+        return
+    assert table.rows[0][0] in parts.measured(catalogue.about(name), table, "")
+    assert len(table.rows) == len(stored.rows)
+    metrics = catalogue.load(name).metrics
+    first = next(m for m in metrics if any(m in row.metrics for row in stored.rows.values()))
+    for (_, cells), row in zip(table.rows, stored.rows.values(), strict=True):
+        values = [v for v in row.metrics.get(first, ()) if v is not None]
+        assert cells[0][0].startswith(f"{np.mean(values):.{metrics[first].digits}f}" if values else "–")
+    assert table.command == stored.command
+
+
+def test_everything_that_was_typed_or_read_is_escaped(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps({"<script>": 1}))
+    job = Job("x", "prediction", [], 1, tmp_path, state="done")
+    job.made = [Artifact("json", tmp_path / "a.json", "<b>bold</b>"), Artifact("text", tmp_path / "none", "gone")]
+    page = parts.job(job, 0) + parts.wrong("<script>") + parts.uploaded([SimpleNamespace(name="<i>", about="&")])
+    assert "<script>" not in page
+    assert "<b>bold" not in page
+    assert "<i>" not in page
+
+
+def test_a_job_says_where_it_is():
+    job = Job("x", "training", [], 1)
+    assert "2 jobs are before this one" in parts.job(job, 2)
+    job.state, job.began = "running", time.monotonic()
+    job.progress.start("steps", 10)
+    assert "steps 0 of 10" in parts.job(job, 0)
+    job.state, job.error = "failed", "no such thing"
+    assert "no such thing" in parts.job(job, 0)

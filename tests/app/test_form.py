@@ -1,0 +1,138 @@
+"""A form for every system of the catalogue, from its typed inputs alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+
+from saccade import catalogue
+from saccade.app.form import FILES, PICKED, SHOWN, documented, filled, form, safe_text
+from saccade.errors import SaccadeError
+from saccade.inputs import Boxes, Cloud, Folder, Image, Images, Kind, Point, Points, Text, Video
+from saccade.system import System
+
+NAMES = catalogue.names()
+
+
+@dataclass(frozen=True)
+class Everything:
+    """One of each."""
+
+    picture: Image
+    """What to look at."""
+    word: Text
+    """What to say."""
+    places: Points = ()
+    """Where."""
+    film: Video | None = None
+    boxes: Boxes = ()
+    cloud: Cloud | None = None
+    kept: Text = ""
+    """A file that keeps it."""
+    number: int | None = None
+    share: float = 0.5
+    choice: Literal["a", "b"] = "a"
+
+
+class Fake(System):
+    inputs_type = Everything
+
+    def __init__(self):
+        self.about = catalogue.about("snl")
+
+    def predict(self, ctx, model, inputs):
+        return ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_system_that_predicts_has_a_form_and_no_other(name):
+    system = catalogue.load(name)
+    fields = form(system)
+    assert bool(fields) == (system.offers("predict") and system.inputs_type is not None)
+    for field in fields:
+        assert field.kind in (*FILES, *PICKED, Kind.NUMBER, Kind.CHOICE, Kind.TEXT)
+        assert (field.kind in PICKED) == bool(field.on)
+        if field.on:
+            assert next(f for f in fields if f.name == field.on).kind in SHOWN
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if catalogue.load(n).inputs_type])
+def test_an_empty_form_is_one_sentence_or_the_defaults(name):
+    system = catalogue.load(name)
+    required = [field for field in form(system) if field.required]
+    if required:
+        with pytest.raises(SaccadeError, match=f"{required[0].label} is missing"):
+            filled(system, {})
+    else:
+        assert isinstance(filled(system, {}), system.inputs_type)
+
+
+def test_places_are_chosen_on_the_picture_before_them_and_files_by_name_are_not_asked_for():
+    fields = {field.name: field for field in form(Fake())}
+    assert (fields["places"].on, fields["boxes"].on) == ("picture", "film")
+    assert "kept" not in fields
+    assert (fields["picture"].required, fields["picture"].help) == (True, "What to look at.")
+    assert (fields["number"].whole, fields["share"].whole) == (True, False)
+    assert fields["choice"].choices == ("a", "b")
+
+
+def test_what_was_given_becomes_typed_inputs():
+    found = filled(Fake(), {"picture": "/x/a.png", "word": "hello", "places": [[1.0, 2.0]], "number": 3.0, "share": 1})
+    assert found.picture.name == "a.png"
+    assert found.places == (Point(1.0, 2.0),)
+    assert (found.number, found.share, found.choice) == (3, 1.0, "a")
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({}, "picture is missing: a picture is expected"),
+        ({"picture": "a.png"}, "word is missing"),
+        ({"number": 1.5}, "number expects a whole number, got 1.5"),
+        ({"share": float("nan")}, "share expects a number"),
+        ({"share": "1"}, "share expects a number"),
+        ({"choice": "c"}, "choice expects one of a, b, got 'c'"),
+        ({"word": "../secret"}, "word expects plain text"),
+    ],
+)
+def test_wrong_values_are_one_sentence(values, sentence):
+    good = {"picture": "a.png", "word": "hello"} if values and "picture" not in values else {}
+    with pytest.raises(SaccadeError, match=sentence):
+        filled(Fake(), good | values)
+
+
+@pytest.mark.parametrize("text", ["/etc/passwd", "a/b", "..", "~root", "C:\\x", "a\0b", " --weights=x", "x" * 2001])
+def test_text_that_could_be_a_path_or_a_flag_is_refused(text):
+    with pytest.raises(SaccadeError, match="expects"):
+        safe_text("word", text)
+
+
+def test_plain_text_is_left_as_it_is():
+    assert safe_text("word", "lite0, lite1 (both)") == "lite0, lite1 (both)"
+
+
+def test_help_is_read_from_the_source():
+    assert documented(Everything)["picture"] == "What to look at."
+    assert documented(catalogue.load("snl").inputs_type)["images"] == "Picture files."
+    assert documented(type("Made", (), {})) == {}
+
+
+@dataclass(frozen=True)
+class Nowhere:
+    """Places without a picture."""
+
+    places: Points
+    folder: Folder | None = None
+    pictures: Images = ()
+
+
+def test_places_that_are_needed_without_a_picture_are_a_mistake_of_the_system():
+    system = Fake()
+    type(system).inputs_type, kept = Nowhere, Everything
+    try:
+        with pytest.raises(SaccadeError, match="asks for places but for no picture"):
+            form(system)
+    finally:
+        type(system).inputs_type = kept
