@@ -13,7 +13,7 @@ DOCS   := $(VENV)/.docs-ready
 FUZZ   := $(VENV)/.fuzz-ready
 APP    := $(VENV)/.app-ready
 
-CHROMIUM := apt-get install -y -qq chromium chromium-driver >/dev/null
+CHROMIUM := timeout 600 apt-get install -y -qq chromium chromium-driver >/dev/null
 
 # One thread a process: small networks run faster so, and the tests run JOBS processes at once.
 export OMP_NUM_THREADS ?= 1
@@ -27,7 +27,7 @@ endif
 # Another build was here before: pip would take the version for the same thing.
 SWITCH := $(if $(wildcard $(STAMP)),,$(if $(wildcard $(VENV)/.ready-*),--force-reinstall))
 
-.PHONY: run test test-all test-browser lint bench docs pages env clean
+.PHONY: run test test-all test-browser browser lint bench docs pages env clean
 
 run: $(STAMP)
 	$(BIN)/saccade run snl
@@ -39,10 +39,12 @@ test-all: lint $(FUZZ) $(DOCS)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 # The gallery: its unit tests that need Gradio, then from click to picture in Chromium.
-test-browser: $(APP)
-	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && { $(CHROMIUM) || { apt-get update -qq && $(CHROMIUM); }; }; } \
-	  || { echo "the browser tests need Chromium and its driver; on Debian: apt-get install chromium chromium-driver"; exit 2; }
+test-browser: browser $(APP)
 	SACCADE_BROWSER=1 $(BIN)/python -m pytest tests/app tests/browser
+
+browser:
+	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && { $(CHROMIUM) || { timeout 300 apt-get update -qq && $(CHROMIUM); }; }; } \
+	  || { echo "the browser tests need Chromium and its driver; on Debian: apt-get install chromium chromium-driver"; exit 2; }
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

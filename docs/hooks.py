@@ -55,8 +55,6 @@ def on_config(config):
                 entry[title] = systems
             elif pages == "reference":
                 entry[title] = reference
-            elif isinstance(pages, list):  # a page that only some checkouts have
-                entry[title] = [p for p in pages if "gallery.md" not in p.values() or _there(config, "gallery.md")]
     return config
 
 
@@ -161,7 +159,3 @@ def _modules(folder: Path) -> list[str]:
 def _linked_ledger(text: str) -> str:
     """Names of systems lead to their pages."""
     return re.sub(r"^## (\w+)$", r"## [\1](systems/\1.md)", text, flags=re.M)
-
-
-def _there(config, path: str) -> bool:
-    return (Path(config.docs_dir) / path).exists()

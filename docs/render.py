@@ -195,7 +195,7 @@ def run_table(name: str) -> str:
     ]
     for reported in system.reported:
         theirs = {v: {m: (x,) for m, x in row.items()} for v, row in reported.rows.items() if v in labels}
-        if theirs:
+        if theirs and (not reported.presets or stored.preset in reported.presets):
             parts += [f"The paper's figures, {cell(reported.where)}:\n", _metrics(system.metrics, labels, theirs)]
     return "\n".join(parts)
 

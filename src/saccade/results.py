@@ -174,9 +174,10 @@ def _row(subject: Subject, found: Sequence[Run]) -> Row:
 
 def _data(subject: Subject) -> str:
     """What the runs were made on, in words or as LAYOUT:PATH."""
-    data = getattr(subject.first.order.config, "data", None)
+    config = subject.first.order.config
+    data = getattr(config, "data", None)
     source = data if isinstance(data, str) else getattr(data, "source", None)
-    return subject.system.embedded if source in (None, EMBEDDED) else str(source)
+    return subject.system.embedded_data(config) if source in (None, EMBEDDED) else str(source)
 
 
 def _folder(name: str) -> Path:
