@@ -210,9 +210,10 @@ def test_without_weights_training_is_offered_shows_progress_and_can_be_cancelled
     seen.says("#result", "Stopped", 20)
 
 
-def test_a_long_job_shows_progress_and_can_be_cancelled(gallery, visitor, tmp_path):
-    seen = visitor(gallery).open("sesiam")
-    seen.upload("video", video(tmp_path / "long.mp4", frames=500))
+def busy(seen, folder):
+    """A visitor whose job shows progress and has long to go."""
+    seen.open("sesiam")
+    seen.upload("video", video(folder / "long.mp4", frames=500))
     seen.says("#note-video", "50.0 s")
     seen.click_picture("#picker-box", 0.2, 0.2)
     seen.says("#told-box", "opposite corner")
@@ -220,6 +221,11 @@ def test_a_long_job_shows_progress_and_can_be_cancelled(gallery, visitor, tmp_pa
     seen.says("#told-box", "Chosen: 1")
     seen.click("#run")
     seen.wait("#result progress", 30)
+    return seen
+
+
+def test_a_long_job_shows_progress_and_can_be_cancelled(gallery, visitor, tmp_path):
+    seen = busy(visitor(gallery), tmp_path)
     seen.click("#cancel")
     seen.says("#result", "Stopped", 10)
     seen.until(lambda: seen.wait("#run").is_enabled(), "it cannot be run again")
@@ -237,15 +243,7 @@ def working():
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks at /proc")
 def test_the_job_of_a_visitor_who_leaves_is_ended(gallery, visitor, tmp_path):
-    seen = visitor(gallery).open("sesiam")
-    seen.upload("video", video(tmp_path / "long.mp4", frames=500))
-    seen.says("#note-video", "50.0 s")
-    seen.click_picture("#picker-box", 0.2, 0.2)
-    seen.says("#told-box", "opposite corner")
-    seen.click_picture("#picker-box", 0.5, 0.6)
-    seen.says("#told-box", "Chosen: 1")
-    seen.click("#run")
-    seen.wait("#result progress", 30)
+    seen = busy(visitor(gallery), tmp_path)
     assert working()
     seen.driver.get("about:blank")
     seen.until(lambda: not working(), "the job goes on")
