@@ -253,7 +253,7 @@ def _bounded(path: Path, limits: Limits) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = [e for e in archive.infolist() if not e.is_dir()]
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):  # the last: a kind of zip Python cannot open
         raise SaccadeError(f"{path.name} is not a whole zip") from None
     if len(entries) > limits.files:
         raise SaccadeError(f"{path.name} holds {len(entries)} files, more than the {limits.files} that are taken")
@@ -300,7 +300,9 @@ def _unzipped(upload: Upload, target: Path, limits: Limits) -> list[Path]:
             try:
                 with archive.open(entry) as file:
                     content = file.read(left + 1)
-            except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError, RuntimeError):
+            except NotImplementedError:
+                raise SaccadeError(f"{upload.name} packs {entry.filename!r} in a way that cannot be read") from None
+            except (zipfile.BadZipFile, OSError, ValueError, EOFError, RuntimeError):
                 raise SaccadeError(f"{upload.name} is damaged at {entry.filename!r}") from None
             left -= len(content)
             if left < 0:
