@@ -122,6 +122,9 @@ def _scrambled(x: Tensor) -> Tensor:
     """An order for each frame that is the same for all clips: what depended on features would change with their last
     bit, in half precision and from one machine to another."""
     frames, places = torch.arange(x.shape[1]), torch.arange(x.shape[2])
-    keys = torch.sin(12.9898 * places.double() + 78.233 * frames.double()[:, None]) * 43758.5453 % 1
+    # As tensors, for ONNX would round bare numbers to single precision and come to another order.
+    across, along, spread = torch.tensor([12.9898, 78.233, 43758.5453], dtype=torch.float64)
+    keys = torch.sin(across * places.double() + along * frames.double()[:, None]) * spread
+    keys = keys - keys.floor()
     keys = keys.to(x.device).expand(len(x), -1, -1)
     return composed(keys[:, 1:].argsort(-1), "first")
