@@ -21,6 +21,9 @@ from saccade.inputs import Kind
 
 EVERY = "every task"
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+AT_ONCE: dict[str, Any] = {**QUIET, "queue": False}
+"""For what a page asks as it opens: the answer comes with the request. Through the queue it can come before the page
+listens, and is lost."""
 Clicks = dict[str, Any]
 NO_CLICKS: Clicks = {"on": "", "clicks": []}
 """Places chosen on a file, and which file that is."""
@@ -99,7 +102,7 @@ class _SystemPage:
         reports = gr.HTML(elem_id="reports")
         gr.HTML(parts.heading("Claims"))
         claims = gr.HTML(elem_id="claims")
-        site.load(self._measured, None, [reports, claims], **QUIET)
+        site.load(self._measured, None, [reports, claims], **AT_ONCE)
 
     def _measured(self) -> tuple[str, str]:
         page, root = self.demo.system.about, self.demo.gallery.runs
@@ -143,7 +146,7 @@ class _SystemPage:
         self._wire()
         names = list(self.components)
         status = [weights, offer, train]
-        site.load(self._status, None, status, **QUIET)
+        site.load(self._status, None, status, **AT_ONCE)
 
         def begin(chosen: str | None, *values: Any) -> tuple[Any, ...]:
             given = dict(zip(names, values, strict=True))
@@ -160,7 +163,7 @@ class _SystemPage:
         ordered = train.click(begin_training, None, [token, result, *buttons], **QUIET)
         followed = ordered.then(self._follow, token, [result, *buttons], concurrency_limit=None, **QUIET)
         followed.then(self._status, None, status, **QUIET)
-        stop.click(self._stop, token, stop, queue=False, **QUIET)
+        stop.click(self._stop, token, stop, **AT_ONCE)
         outputs = [self.components[name] for name in names]
         example.click(lambda: self._example(names), None, outputs, **QUIET)
 
