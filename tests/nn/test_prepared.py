@@ -62,15 +62,36 @@ def test_one_kernel_serves_pictures_of_any_size(ways):
             torch.testing.assert_close(conv(x, False), F.conv2d(x, kernel, bias), atol=2e-5, rtol=1e-5)
 
 
-def test_only_real_pictures_without_gradients_in_single_precision_are_quick():
-    x = normal(1, 3, 4, 4)
-    assert not quick(x)
+@pytest.mark.parametrize(("side", "stride", "padding"), [(1, 1, 0), (7, 2, 3), (3, 1, 1), (5, 1, -1)])
+def test_pictures_of_bfloat16_give_bfloat16_beside_those_of_float32(ways, side, stride, padding):
+    """To the nearest but a few of the 256 steps between two powers of two; what is tiled loses none on the way."""
+    kernel, bias = normal(40, 33, side, side) / (33 * side**2) ** 0.5, normal(40, seed=1)
+    x = normal(2, 33, 17, 14, seed=2).bfloat16().contiguous(memory_format=torch.channels_last)
+    exact = F.conv2d(F.pad(x, (padding,) * 4).double(), kernel.double(), bias.double(), stride)
     with torch.no_grad():
-        assert quick(x)
-        assert not quick(x.double())
-        assert not quick(x.to("meta"))
-        with torch.autocast("cpu", torch.bfloat16):
-            assert not quick(x)
+        conv = Prepared(kernel, bias, stride, padding)
+        for _ in range(2):
+            low, full = conv(x, False), conv(x.float(), False)
+            assert (low.dtype, full.dtype) == (torch.bfloat16, torch.float32)
+            torch.testing.assert_close(full.double(), exact, atol=2e-5, rtol=0)
+            rounded = 2**-8 if conv.tiles is not None else 2**-6
+            torch.testing.assert_close(low.double(), exact, atol=rounded, rtol=rounded)
+        added = conv.add_to(low.clone(memory_format=torch.channels_last), x)
+        torch.testing.assert_close(added.double(), F.relu(exact + low.double()), atol=2**-5, rtol=2**-6)
+
+
+def test_only_real_pictures_without_gradients_in_single_precision_are_quick(monkeypatch):
+    x = normal(1, 3, 4, 4)
+    assert quick(x) is None
+    with torch.no_grad():
+        assert quick(x) == torch.float32
+        assert quick(x.double()) is None
+        assert quick(x.to("meta")) is None
+        cases = (True, torch.bfloat16, torch.bfloat16), (False, torch.bfloat16, None), (True, torch.float16, None)
+        for able, kind, expected in cases:
+            monkeypatch.setattr(module, "halves", lambda able=able: able)
+            with torch.autocast("cpu", kind):
+                assert quick(x) == expected
 
 
 def folded(conv):

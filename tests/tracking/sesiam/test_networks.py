@@ -65,7 +65,9 @@ def test_evaluation_is_the_same_with_and_without_gradients(name, size, width):
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         low = network.features(x)
     assert low.dtype == torch.float32
-    assert (low - fast).square().mean() < 1e-2 * fast.square().mean()
+    assert 0 < (low - fast).square().mean() < 1e-3 * fast.square().mean()
+    with torch.no_grad():
+        assert (network.features(x) == fast).all()  # what was made ready for one type serves none but that
 
 
 @pytest.mark.parametrize(

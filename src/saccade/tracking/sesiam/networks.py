@@ -144,7 +144,7 @@ class SiameseNetwork(nn.Module):
     def features(self, images: Tensor) -> Tensor:
         """Crops (B, 3, H, W) described: (B, C, h, w), or (B, C, S, h, w) where scales are kept up to the end.
 
-        On a CPU, autocast to bfloat16 halves the time where the processor has it."""
+        On a CPU, autocast to bfloat16 takes two thirds of the time where the processor multiplies in it."""
         maps: Tensor = self.trunk(images.contiguous(memory_format=torch.channels_last)).to(images.dtype)
         if maps.dim() == 5 and self.plan.outer_pooling != "none":
             return scale_pool(maps, self.plan.outer_pooling)
@@ -294,9 +294,11 @@ class Residual(nn.Module):
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.training or self.bordered or not (len(x) and quick(x)):
+        kind = None if self.training or self.bordered or not len(x) else quick(x)
+        if kind is None:
             return self.stage3(self.stage2(self.pool(self.stem(x, 2))))
-        made = [self._picture(picture) for picture in x.split(1)]
+        with torch.autocast("cpu", enabled=False):  # which type each step is to be in is said
+            made = [self._picture(picture) for picture in x.to(kind).split(1)]
         whole = torch.cat([maps[s] for s in range(len(made[0])) for maps in made])
         return over_scales(whole, len(made[0])) if isinstance(self.stem.norm, ScaleBatchNorm2d) else whole
 
