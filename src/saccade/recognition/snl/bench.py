@@ -93,20 +93,19 @@ def _on_clips() -> Iterator[Contest]:
     yield _contest(_clip("SNL", small), "snl", small, "dense")
     yield _contest(_clip("CGNL", small), "cgnl", small, PUBLIC)
     yield _contest(_clip("NL", (8, 28, 28)), "nl", (8, 28, 28), "dense")
-    yield Contest(_clip("SNL", long), _work("snl", long, "ours"), {"NL by fused attention": _work("nl", long, "ours")})
+    yield Contest(_clip("SNL", long), _work("snl", long, "ours"), {"fused NL": _work("nl", long, "ours")})
     yield _contest(_clip("CGNL", long), "cgnl", long, PUBLIC)
 
 
 def _clip(label: str, grid: tuple[int, ...]) -> str:
-    return f"{label} on a clip, N = {' x '.join(map(str, grid))}"
+    return f"{label}, clip of {' x '.join(map(str, grid))}"
 
 
 # A network ------------------------------------------------------------------------------------------------------------
 
 CLIP = (1, 8, 3, 112, 112)
-PLACES = {"layer3.4": (1, 7, 7), "layer1.1": (4, 28, 28)}
-"""Where a block is put in an I3D, and the map of the clip that it finds there: the published place, and one where there
-is much to look at."""
+PLACES = ("layer3.4", "layer1.1")
+"""Where a block is put in an I3D: the published place, of which the clip has 7 x 7, and one of 4 x 28 x 28."""
 
 
 class Seat(nn.Module):
@@ -125,19 +124,14 @@ class Seat(nn.Module):
 def _network() -> ResNet3d:
     """One I3D for all contestants, so that they differ in nothing but the block."""
     torch.manual_seed(0)
-    return ResNet3d(101, at=tuple(PLACES), insert=Seat)
+    return ResNet3d(101, at=PLACES, insert=Seat)
 
 
 def _in_a_network() -> Iterator[Contest]:
     """A step of training without its optimiser, on one clip."""
-    for place, grid in PLACES.items():
-        rivals = {
-            "no block": _step(place),
-            "NL by fused attention": _step(place, "nl"),
-            "NL, dense": _step(place, "nl", "dense"),
-        }
-        name = f"I3D-50 with SNL after {place}, N = {' x '.join(map(str, grid))}"
-        yield Contest(name, _step(place, "snl"), rivals)
+    for place in PLACES:
+        rivals = {"no block": _step(place), "dense NL": _step(place, "nl", "dense")}
+        yield Contest(f"I3D with SNL after {place}", _step(place, "snl"), rivals)
 
 
 def _step(place: str, block: str = "", form: str = "ours") -> Work:
@@ -164,5 +158,5 @@ def _block(block: str, channels: int, form: str) -> NonlocalBlock:
     torch.manual_seed(0)
     made = BLOCKS[block](channels)
     if form == "dense":
-        made.operate = partial(DENSE[block], made)  # what it is made of stays: norm and residual
+        made.operate = partial(DENSE[block], made)  # type: ignore[method-assign]  # norm and residual stay
     return made
