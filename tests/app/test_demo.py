@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import time
+import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,11 +14,13 @@ import pytest
 from PIL import Image
 
 from saccade import catalogue, results
-from saccade.app import parts, picking, shelf
+from saccade.app import jobs, parts, picking, shelf
 from saccade.app.demo import Demo, Gallery, clicks_of, room_for, sentence
 from saccade.app.form import Field, form
 from saccade.app.jobs import OUTPUTS, Job, Jobs
 from saccade.app.limits import Limits
+from saccade.app.work import work
+from saccade.data.video import write_video
 from saccade.errors import SaccadeError
 from saccade.inputs import Artifact, Kind
 
@@ -97,6 +102,114 @@ def test_a_prediction_runs_in_a_process_of_its_own_and_can_be_shown(gallery):
     for path in (job.folder / OUTPUTS).rglob("*"):
         assert str(gallery.uploads.parent).encode() not in path.read_bytes()
     assert str(gallery.uploads.parent) not in page
+
+
+@pytest.fixture
+def untrained(gallery):
+    """Weights of a preset of snl as nobody trained them: the id that the page's list has for them."""
+    import torch
+
+    from saccade.engine.weights import Identity
+    from saccade.files import save_tensors
+    from saccade.run import Order, Run, Runtime
+
+    def make(preset):
+        system = catalogue.load("snl")
+        config = system.configure(preset, "snl")
+        run = Run.create(Order("snl", preset, "snl", config, Runtime(device="cpu")), gallery.runs)
+        torch.manual_seed(0)
+        facts = system.facts_type(3, ("run", "sit", "walk"))
+        identity = Identity("snl", preset, "snl", config, facts)
+        save_tensors(
+            run.folder / "last.safetensors", system.build(config, facts).state_dict(), identity.metadata(system)
+        )
+        return next(w.id for w in shelf.weights("snl", gallery.runs) if preset in w.title)
+
+    return make
+
+
+@pytest.fixture
+def carried_out(gallery, monkeypatch):
+    """A function that orders a prediction and does it here, not in a process of its own: the job, and its page."""
+    monkeypatch.setattr(gallery.jobs, "submit", lambda job: job)
+
+    def carry(demo, given, weights):
+        job = demo.begin(given, weights)
+        monkeypatch.chdir(job.folder)
+        work(job.folder)
+        job.state, job.made = "done", jobs._made(job)
+        page = parts.job(job, 0)
+        for content in [page.encode(), *(p.read_bytes() for p in (job.folder / OUTPUTS).rglob("*") if p.is_file())]:
+            assert str(gallery.uploads.parent).encode() not in content  # where things lie is nobody's business
+        return job, page
+
+    return carry
+
+
+def person(path, seeds, folder=""):
+    """A zip of frames, by default without a folder."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, seed in enumerate(seeds):
+            pixels = np.random.default_rng(seed).integers(0, 256, (32, 16, 3), dtype=np.uint8)
+            with archive.open(f"{folder}{number}.png", "w") as file:
+                Image.fromarray(pixels).save(file, "PNG")
+    return str(path)
+
+
+def test_a_video_is_labelled_and_shows_what_a_clicked_point_looks_at(gallery, untrained, carried_out):
+    frames = np.random.default_rng(0).integers(0, 256, (6, 48, 64, 3), dtype=np.uint8)
+    path = str(write_video(gallery.uploads / "my walk.mp4", frames, 10.0))
+    demo = Demo(gallery, catalogue.load("snl"))
+    assert demo.picture(demo.field("videos"), [path]).size == (64, 48)  # what is clicked on
+    job, page = carried_out(demo, {"videos": [path], "points": [[32, 24]]}, untrained("tiny-video"))
+    table, drawn = job.made
+    with table.path.open() as file:
+        _, row = csv.reader(file)
+    assert row[0] == "my-walk.mp4"
+    assert sorted(row[1::2]) == ["run", "sit", "walk"]
+    assert sum(map(float, row[2::2])) == pytest.approx(1, abs=1e-3)
+    with Image.open(drawn.path) as attention:
+        assert len(attention.convert("RGB").getcolors(10**7)) > 100
+    assert "my-walk.mp4" in page
+    assert f"/_/result/{job.token}/1" in page
+
+
+@pytest.mark.parametrize("form", ["one zip", "a zip a person"])
+def test_a_tracklet_is_found_among_uploaded_ones(gallery, untrained, carried_out, form):
+    """The query's frames are those of anna: nothing is nearer."""
+    query = person(gallery.uploads / "query.zip", [1, 2, 3], "frames/")
+    zips = [person(gallery.uploads / f"{name}.zip", seeds) for name, seeds in (("anna", [1, 2, 3]), ("bert", [7, 8]))]
+    if form == "one zip":
+        with zipfile.ZipFile(gallery.uploads / "people.zip", "w") as archive:
+            for path in zips:
+                with zipfile.ZipFile(path) as one:
+                    for name in one.namelist():
+                        archive.writestr(f"people/{Path(path).stem}/{name}", one.read(name))
+        zips = [str(gallery.uploads / "people.zip")]
+    demo = Demo(gallery, catalogue.load("snl"))
+    job, page = carried_out(demo, {"query": [query], "gallery": zips, "top": 5}, untrained("tiny-reid"))
+    assert [a.kind for a in job.made] == ["html", "table", "image"]
+    with job.made[1].path.open() as file:
+        _, *rows = csv.reader(file)
+    assert [row[:3] for row in rows] == [["query", "1", "anna"], ["query", "2", "bert"]]
+    assert float(rows[0][3]) == pytest.approx(0, abs=1e-3)
+    assert "bert" in job.made[0].path.read_text()
+    assert f'src="/_/result/{job.token}/0"' in page
+
+
+@pytest.mark.parametrize(
+    ("preset", "given", "said"),
+    [
+        ("tiny-video", {"query": "query.zip"}, "no video given to predict on"),
+        ("tiny-reid", {"query": "query.zip"}, "nothing to find"),
+        ("tiny-reid", {"query": "query.zip", "gallery": "query.zip"}, "gallery holds no tracklets"),
+    ],
+)
+def test_what_the_weights_cannot_use_is_said(gallery, untrained, carried_out, preset, given, said):
+    person(gallery.uploads / "query.zip", [1])
+    given = {name: [str(gallery.uploads / file)] for name, file in given.items()}
+    with pytest.raises(SaccadeError, match=said):
+        carried_out(Demo(gallery, catalogue.load("snl")), given, untrained(preset))
 
 
 def test_a_wrong_input_leaves_nothing_behind(gallery):

@@ -232,6 +232,28 @@ def test_a_zip_becomes_a_folder_of_its_pictures(tmp_path):
     assert sorted(str(p.relative_to(folder)) for p in folder.rglob("*.*")) == ["x/1.png", "y-z/2.png"]
 
 
+def unpacked(tmp_path, *zips):
+    found = check(field(Kind.FOLDER), [zipped(tmp_path / name, entries) for name, entries in zips], tmp_path, LIMITS)
+    folder = place(field(Kind.FOLDER), found, tmp_path / "job", LIMITS)
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*.*"))
+
+
+def test_a_folder_that_names_its_pictures_stays_though_all_lie_in_it(tmp_path):
+    entries = {f"people/anna/{n}.png": bytes_of_png() for n in (1, 2)}
+    assert unpacked(tmp_path, ("a.zip", entries)) == ["anna/1.png", "anna/2.png"]
+
+
+@pytest.mark.parametrize("beside", ["readme.txt", "__MACOSX/people/anna/._1.png"])
+def test_what_is_no_picture_does_not_say_where_folders_begin(tmp_path, beside):
+    entries = {"people/anna/1.png": bytes_of_png(), "people/bert/1.png": bytes_of_png(), beside: b"hello"}
+    assert unpacked(tmp_path, ("a.zip", entries)) == ["anna/1.png", "bert/1.png"]
+
+
+def test_each_of_several_zips_is_a_folder_of_its_own(tmp_path):
+    first, second = {"1.png": bytes_of_png()}, {"frames/1.png": bytes_of_png()}
+    assert unpacked(tmp_path, ("anna.zip", first), ("bert k.zip", second)) == ["anna/1.png", "bert-k/1.png"]
+
+
 def test_files_of_one_name_all_stay(tmp_path):
     entries = {"x/a.png": bytes_of_png(), "x/a.jpg": bytes_of_png(), "x/a-2.png": bytes_of_png()}
     found = check(field(Kind.FOLDER), [zipped(tmp_path / "a.zip", entries)], tmp_path, LIMITS)

@@ -117,6 +117,44 @@ def test_a_video_and_a_box_give_a_track(gallery, visitor, tmp_path):
     seen.until(lambda: film.get_property("videoWidth") == 128, "the video of the track does not play")
 
 
+def choose_weights(seen, preset):
+    seen.click("#weights input")
+    seen.until(lambda: [e for e in seen.all("[role=option]") if preset in e.text], f"no weights of {preset}")[0].click()
+
+
+def test_a_video_is_labelled_by_weights_for_videos(gallery, visitor, tmp_path):
+    seen = visitor(gallery).open("snl")
+    choose_weights(seen, "tiny-video")
+    seen.upload("videos", video(tmp_path / "walk.mp4"))
+    seen.says("#note-videos", "128 × 96")
+    seen.click_picture("#picker-points", 0.5, 0.5)
+    seen.says("#told-points", "Chosen: (")
+    seen.click("#run")
+    seen.result()
+    seen.says("#result table", "walk.mp4")
+    seen.until(lambda: seen.drawn("#result figure img"), "what the point looks at is not there")
+
+
+def test_a_tracklet_is_ranked_against_others_by_weights_for_tracklets(gallery, visitor, tmp_path):
+    with zipfile.ZipFile(tmp_path / "people.zip", "w") as archive:
+        for number in range(6):
+            file = picture(tmp_path / f"{number}.png", number, (16, 32))
+            archive.write(file, f"people/{'anna' if number < 3 else 'bert'}/{number}.png")
+    seen = visitor(gallery).open("snl")
+    choose_weights(seen, "tiny-reid")
+    seen.upload("query", *(tmp_path / f"{number}.png" for number in range(3)))
+    seen.upload("gallery", tmp_path / "people.zip")
+    seen.says("#note-query", "16 × 32")
+    seen.says("#note-gallery", "6 files")
+    seen.click("#run")
+    seen.result()
+    frame = seen.wait("#result iframe")
+    seen.until(lambda: seen.drawn("#result figure img"), "what the points look at is not there")
+    seen.driver.switch_to.frame(frame)
+    seen.says("body", "bert")
+    seen.until(lambda: seen.drawn("img"), "the frames of the tracklets are not there")
+
+
 def test_the_example_fills_the_form_with_files_and_places(gallery, visitor):
     seen = visitor(gallery).open("sesiam")
     seen.click("#example")

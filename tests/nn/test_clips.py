@@ -24,6 +24,7 @@ from saccade.nn.resnet3d import Bottleneck3d, Conv3d
 SMALL = {"depths": (1, 1, 1), "widths": (4, 4, 8)}
 NETWORKS = {
     "i3d": lambda **more: ResNet3d(3, **SMALL, **more),
+    "resnext3d": lambda **more: ResNet3d(3, **SMALL, groups=2, expansion=2, **more),
     "i3d-small": lambda **more: ResNet3d(3, **SMALL, stem="small", **more),
     "p3d": lambda **more: P3DResNet(3, dropout=0.0, **SMALL, **more),
     "p3d-small": lambda **more: P3DResNet(3, dropout=0.0, **SMALL, stem="small", **more),
@@ -56,6 +57,25 @@ def test_a_3d_resnet_is_the_image_network_with_deeper_kernels():
     middle = sum(9 * width**2 * depth for width, depth in zip((64, 128, 256, 512), (3, 4, 6, 3), strict=True))
     assert parameters(model) == 25_557_032 + 6 * 49 * 3 * 64 + 2 * middle
     assert list(model.state_dict()) == list(image.state_dict())
+
+
+def test_a_3d_resnext_has_the_names_and_shapes_of_the_public_weights():
+    """As listed by the public 3D ResNets for their ResNeXt-101 of cardinality 32."""
+    with torch.device("meta"):
+        model = ResNet3d(400, (3, 4, 23, 3), (128, 256, 512, 1024), groups=32, expansion=2)
+    shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    expected = {
+        "conv1.weight": (64, 3, 7, 7, 7), "bn1.running_mean": (64,),
+        "layer1.0.conv1.weight": (128, 64, 1, 1, 1), "layer1.0.conv2.weight": (128, 4, 3, 3, 3),
+        "layer1.0.conv3.weight": (256, 128, 1, 1, 1), "layer1.0.downsample.0.weight": (256, 64, 1, 1, 1),
+        "layer2.3.conv2.weight": (256, 8, 3, 3, 3), "layer3.22.bn3.weight": (1024,),
+        "layer4.0.downsample.0.weight": (2048, 1024, 1, 1, 1), "layer4.2.conv2.weight": (1024, 32, 3, 3, 3),
+        "fc.weight": (400, 2048),
+    }  # fmt: skip
+    assert expected.items() <= shapes.items()
+    assert "layer1.1.downsample.0.weight" not in shapes
+    assert "layer3.23.conv1.weight" not in shapes
+    assert len([name for name in shapes if name.endswith("conv2.weight")]) == 33
 
 
 def test_p3d_is_a_resnet152_with_temporal_kernels_and_has_the_names_of_the_public_weights():
@@ -92,6 +112,13 @@ def test_a_video_transformer_has_four_layers_on_a_resnet34():
     ("make", "clip", "blocks"),
     [
         (lambda **more: ResNet3d(101, at=["layer3.4"], **more), (2, 16, 3, 112, 112), {(1024, 2, 7, 7)}),
+        (
+            lambda **more: ResNet3d(
+                101, (3, 4, 23, 3), (128, 256, 512, 1024), ["layer2.2"], groups=32, expansion=2, **more
+            ),
+            (2, 16, 3, 112, 112),
+            {(512, 4, 14, 14)},
+        ),
         (lambda **more: P3DResNet(101, at=["layer2.2"], **more), (2, 16, 3, 160, 160), {(512, 4, 20, 20)}),
         (lambda **more: ResNetTP(625, at=["layer3.4"], **more), (2, 4, 3, 224, 112), {(1024, 4, 14, 7)}),
         (lambda **more: VideoTransformer(101, mixer=more["insert"]), (2, 16, 3, 224, 224), {(512, 16, 1, 1)}),
@@ -165,6 +192,41 @@ def test_a_3d_bottleneck_on_one_frame_is_the_2d_one_with_the_middle_of_its_kerne
     flat.load_state_dict(weights)
     x = torch.randn(2, 4, 9, 7, dtype=torch.float64)
     torch.testing.assert_close(deep(x.unsqueeze(2)).squeeze(2), flat(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("inputs", "stride"), [(4, 2), (4, 1), (12, 1)])
+@pytest.mark.parametrize("edges", ["zeros", "repeated"])
+def test_a_grouped_3d_bottleneck_is_its_groups_side_by_side(inputs, stride, edges):
+    """Forward and backward, in training, against plain convolutions of each group's own channels."""
+    block = filled(Bottleneck3d(inputs, 6, stride, edges, groups=3, expansion=2)).train()
+    x = torch.randn(2, inputs, 5, 6, 4, dtype=torch.float64, requires_grad=True)
+
+    def normed(y, norm):
+        mean, var = y.mean((0, 2, 3, 4), keepdim=True), y.var((0, 2, 3, 4), correction=0, keepdim=True)
+        scale, shift = (p.view(-1, 1, 1, 1) for p in (norm.weight, norm.bias))
+        return (y - mean) / (var + norm.eps).sqrt() * scale + shift
+
+    def plain(x):
+        y = torch.einsum("oi,bithw->bothw", block.conv1.weight.flatten(1), x)
+        y = F.pad(normed(y, block.bn1).relu(), (1, 1, 1, 1, 0, 0))
+        y = F.pad(y, (0, 0, 0, 0, 1, 1), mode="replicate" if edges == "repeated" else "constant")
+        pieces = zip(y.split(2, 1), block.conv2.weight.split(2), strict=True)
+        y = torch.cat([F.conv3d(part, kernel, stride=stride) for part, kernel in pieces], 1)
+        y = torch.einsum("oi,bithw->bothw", block.conv3.weight.flatten(1), normed(y, block.bn2).relu())
+        beside = x
+        if inputs != 12 or stride == 2:
+            conv, norm = block.downsample
+            beside = normed(F.conv3d(x, conv.weight, stride=stride), norm)
+        return (normed(y, block.bn3) + beside).relu()
+
+    ours, expected = block(x), plain(x)
+    torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-10)
+    wanted = [x, *block.parameters()]
+    upstream = torch.randn_like(ours)
+    for found, other in zip(
+        torch.autograd.grad(ours, wanted, upstream), torch.autograd.grad(expected, wanted, upstream), strict=True
+    ):
+        torch.testing.assert_close(found, other, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", BLOCKS)
@@ -326,6 +388,8 @@ def test_what_is_not_a_clip_is_refused(name, shape):
         (lambda: P3DResNet(3, kinds=("A", "D")), "kinds of pseudo-3D blocks are A, B and C"),
         (lambda: VideoTransformer(3, (1, 1), "basic", (4, 4), heads=3), "got 3 heads for 4"),
         (lambda: VideoTransformer(3, (1, 1), "basic", (4, 4), mixer="snll"), "no block 'snll'.*'snl'"),
+        (lambda: ResNet3d(3, groups=48), r"groups must divide every width.*got 48 groups of \(64, 128, 256, 512\)"),
+        (lambda: ResNet3d(3, (1,), (2,), expansion=1), "4 what the first stage gives.*an expansion of 1"),
         (lambda: ResNet3d(3, at=["layer9.0"], insert=Nonlocal), "no residual block 'layer9.0'"),
     ],
 )

@@ -26,7 +26,7 @@ from saccade.nn.graphfilter import Chebyshev, Neighbours
 from saccade.ops import Graph
 from saccade.ops.graph import FEW
 from saccade.reference import nonlocal_block as plain
-from saccade.reference.blocks import DENSE, FORMULAS, two_products
+from saccade.reference.blocks import DENSE, FORMULAS, stacked_powers, two_products
 
 NAMES = sorted(BLOCKS)
 VARIED = ("nl", "nl-concatenation", "cgnl", "cc", "snl", "cayleyexact")
@@ -75,6 +75,8 @@ def test_the_forms_that_are_raced_against_are_the_formulas_too(name):
     torch.testing.assert_close(DENSE[name](block, x, (3, 4)), FORMULAS[name](block, x, (3, 4)))
     if name == "cc":
         torch.testing.assert_close(two_products(block, x, (3, 4)), FORMULAS[name](block, x, (3, 4)))
+    if name == "cgnl":
+        torch.testing.assert_close(stacked_powers(block, x, (3, 4)), FORMULAS[name](block, x, (3, 4)))
 
 
 @pytest.mark.parametrize("name", sorted(set(FORMULAS) - {"cc", "cgnl", "cgnl-dot"}))

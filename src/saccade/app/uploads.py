@@ -14,7 +14,7 @@ import shutil
 import stat
 import time
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -278,7 +278,8 @@ def place(field: Field, uploads: Sequence[Upload], folder: Path, limits: Limits)
     made: list[Path] = []
     for upload in uploads:
         if upload.suffix == ".zip" and field.kind is Kind.FOLDER:
-            made += _unzipped(upload, target, limits)
+            # One of several is a folder of its own: a person's frames, say, beside those of others.
+            made += _unzipped(upload, target if len(uploads) == 1 else _named(target, upload.name, ""), limits)
         else:
             made.append(Path(shutil.copyfile(upload.path, _named(target, upload.name, upload.suffix))))
     if field.kind is Kind.FOLDER:
@@ -289,12 +290,27 @@ def place(field: Field, uploads: Sequence[Upload], folder: Path, limits: Limits)
 
 
 def _unzipped(upload: Upload, target: Path, limits: Limits) -> list[Path]:
-    """The pictures of a zip in their folders, under names made here; a folder that all lie in is left out. A zip may
-    say that it is smaller than it is: bytes are counted."""
-    made, left = [], limits.upload_bytes
-    entries = _bounded(upload.path, limits)
-    levels = zip(*(_folders(entry) for entry in entries), strict=False)
+    """The pictures of a zip in their folders, under names made here; folders that all lie in are left out, but not the
+    one that names the pictures in ``people/anna/1.png``."""
+    found = list(_pictures(upload, limits))
+    levels = zip(*(folders for folders, *_ in found), strict=False)
     outer = sum(1 for _ in itertools.takewhile(lambda names: len(set(names)) == 1, levels))
+    if outer > 1 and all(len(folders) == outer for folders, *_ in found):
+        outer -= 1
+    made = []
+    for folders, name, suffix, content in found:
+        folder = target.joinpath(*(_plain(part) for part in folders[outer:]))
+        folder.mkdir(parents=True, exist_ok=True)
+        made.append(_named(folder, name, suffix))
+        made[-1].write_bytes(content)
+    return made
+
+
+def _pictures(upload: Upload, limits: Limits) -> Iterator[tuple[list[str], str, str, bytes]]:
+    """Each picture of a zip: its folders, name, ending and bytes. A zip may say that it is smaller than it is: bytes
+    are counted."""
+    left = limits.upload_bytes
+    entries = _bounded(upload.path, limits)
     with zipfile.ZipFile(upload.path) as archive:
         for entry in entries:
             try:
@@ -314,12 +330,7 @@ def _unzipped(upload: Upload, target: Path, limits: Limits) -> list[Path]:
                 form = _decoded(io.BytesIO(content), name, limits)[2]
             except SaccadeError:
                 continue  # a list of names or a licence beside the pictures
-            folder = target.joinpath(*(_plain(part) for part in _folders(entry)[outer:]))
-            folder.mkdir(parents=True, exist_ok=True)
-            copy = _named(folder, name, PICTURES[form])
-            copy.write_bytes(content)
-            made.append(copy)
-    return made
+            yield _folders(entry), name, PICTURES[form], content
 
 
 def _folders(entry: zipfile.ZipInfo) -> list[str]:

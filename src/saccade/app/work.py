@@ -47,9 +47,9 @@ def work(folder: Path) -> None:
 
 
 def without_folder(content: bytes, folder: Path) -> bytes:
-    """Files by the names that visitors know, not by where they lay here."""
+    """Files by the names that visitors know, not by where they lay here; a folder by the name of its field."""
     for place in {folder, folder.resolve()}:
-        content = re.sub(re.escape(f"{place}/{INPUTS}/".encode()) + rb"\w+/", b"", content)
+        content = re.sub(re.escape(f"{place}/{INPUTS}/".encode()) + rb"(\w+/)?", b"", content)
     return content
 
 

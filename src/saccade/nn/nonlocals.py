@@ -313,7 +313,10 @@ class _Grouped(nn.Module):
 
     def forward(self, affinity: Affinity, z: Tensor, seen: Tensor) -> Tensor:
         mixed = devectorise(affinity @ vectorise(wide(seen), self.groups), z.shape[-2])
-        weight = self.w.weight.unflatten(0, (self.groups, -1)).to(mixed.dtype)
+        weight = self.w.weight.to(mixed.dtype)
+        if self.groups == 1:
+            return F.linear(mixed, weight)
+        weight = weight.unflatten(0, (self.groups, -1))
         return torch.einsum("bngc,gdc->bngd", mixed.unflatten(-1, (self.groups, -1)), weight).flatten(-2)
 
 

@@ -1,5 +1,5 @@
-"""3D residual networks for clips: the "I3D" ResNets of the nonlocal papers (Hara et al., 2018; Carreira & Zisserman,
-2017).
+"""3D residual networks for clips: the "I3D" ResNets of the nonlocal papers and the ResNeXts of 3D (Hara et al., 2018;
+Carreira & Zisserman, 2017).
 
 Bottlenecks have 3x3x3 kernels and halve time where they halve the picture. Parameter names are those of the image
 networks and of the public 3D weights, so that the latter load and the former can be inflated (:func:`inflate`).
@@ -33,9 +33,10 @@ class Conv3d(nn.Conv3d):
         kernel: tuple[int, int, int],
         stride: int | tuple[int, int, int] = 1,
         edges: Edges = "zeros",
+        groups: int = 1,
     ) -> None:
         around = (kernel[0] // 2, kernel[1] // 2, kernel[2] // 2)
-        super().__init__(inputs, outputs, kernel, stride, around, bias=False)
+        super().__init__(inputs, outputs, kernel, stride, around, groups=groups, bias=False)
         self.edges = edges
 
     def forward(self, x: Tensor) -> Tensor:
@@ -43,7 +44,7 @@ class Conv3d(nn.Conv3d):
             return super().forward(x)
         time, rows, columns = (k // 2 for k in self.kernel_size)
         longer = F.pad(x, (0, 0, 0, 0, time, time), mode="replicate")
-        return F.conv3d(longer, self.weight, None, self.stride, (0, rows, columns))
+        return F.conv3d(longer, self.weight, None, self.stride, (0, rows, columns), groups=self.groups)
 
 
 class Pointwise3d(nn.Conv3d):
@@ -61,22 +62,26 @@ class Pointwise3d(nn.Conv3d):
 
 
 class Bottleneck3d(nn.Module):
-    """1x1x1-BN-ReLU, 3x3x3-BN-ReLU (with the stride), 1x1x1-BN to four times the width, and the input added."""
+    """1x1x1-BN-ReLU, 3x3x3-BN-ReLU (with the stride), 1x1x1-BN to ``expansion`` times the width, and the input added.
 
-    expansion = 4
+    In a ResNeXt the 3x3x3 convolution has ``groups``: channels of one mix with none of another.
+    """
 
-    def __init__(self, inputs: int, width: int, stride: int, edges: Edges = "zeros") -> None:
+    def __init__(
+        self, inputs: int, width: int, stride: int, edges: Edges = "zeros", groups: int = 1, expansion: int = 4
+    ) -> None:
         super().__init__()
+        outputs = expansion * width
         self.conv1 = Pointwise3d(inputs, width)
         self.bn1 = nn.BatchNorm3d(width)
-        self.conv2 = Conv3d(width, width, (3, 3, 3), stride, edges)
+        self.conv2 = Conv3d(width, width, (3, 3, 3), stride, edges, groups)
         self.bn2 = nn.BatchNorm3d(width)
-        self.conv3 = Pointwise3d(width, 4 * width)
-        self.bn3 = nn.BatchNorm3d(4 * width)
+        self.conv3 = Pointwise3d(width, outputs)
+        self.bn3 = nn.BatchNorm3d(outputs)
         self.downsample = (
             None
-            if stride == 1 and inputs == 4 * width
-            else nn.Sequential(Pointwise3d(inputs, 4 * width, stride), nn.BatchNorm3d(4 * width))
+            if stride == 1 and inputs == outputs
+            else nn.Sequential(Pointwise3d(inputs, outputs, stride), nn.BatchNorm3d(outputs))
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -91,7 +96,10 @@ class ResNet3d(Stages):
     """A 3D ResNet: with the defaults the 50 layers that the nonlocal papers call I3D.
 
     The stem is 7x7x7 at stride (1, 2, 2) with a maximum over 3x3x3 at stride 2, as published, or for ``small`` clips
-    3x3x3 at stride 1 without a maximum. Stages are at strides 1, 2, 2, ... in time and space.
+    3x3x3 at stride 1 without a maximum; it gives a quarter of the channels of the first stage. Stages are at strides
+    1, 2, 2, ... in time and space.
+
+    Depths 3-4-23-3, widths 128 to 1024, 32 groups and an expansion of 2 are the 3D ResNeXt-101 of Hara et al.
 
     Inflated from an image network, one with ``edges="repeated"`` sees a clip of one picture as the image network sees
     the picture. With zeros, as published, that holds only for frames so far from the first and the last that no kernel
@@ -108,16 +116,21 @@ class ResNet3d(Stages):
         *,
         stem: Stem = "published",
         edges: Edges = "zeros",
+        groups: int = 1,
+        expansion: int = 4,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        small = stem == "small"
-        self.conv1 = (
-            Conv3d(3, widths[0], (3, 3, 3), 1, edges) if small else Conv3d(3, widths[0], (7, 7, 7), (1, 2, 2), edges)
-        )
-        self.bn1 = nn.BatchNorm3d(widths[0])
+        if groups < 1 or expansion < 1 or any(width % groups for width in widths) or widths[0] * expansion % 4:
+            raise SaccadeError(
+                f"groups must divide every width, and 4 what the first stage gives; got {groups} groups of "
+                f"{tuple(widths)} and an expansion of {expansion}"
+            )
+        small, first = stem == "small", widths[0] * expansion // 4
+        self.conv1 = Conv3d(3, first, (3, 3, 3), 1, edges) if small else Conv3d(3, first, (7, 7, 7), (1, 2, 2), edges)
+        self.bn1 = nn.BatchNorm3d(first)
         self.maxpool = nn.Identity() if small else nn.MaxPool3d(3, 2, 1)
-        self.outputs = self.add_stages(_Bottlenecks(edges), widths[0], depths, widths, at, insert)
+        self.outputs = self.add_stages(_Bottlenecks(edges, groups, expansion), first, depths, widths, at, insert)
         self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(self.outputs, classes) if classes else nn.Identity()
         initialise(self)
@@ -132,15 +145,13 @@ class ResNet3d(Stages):
 
 
 class _Bottlenecks:
-    """Makes bottlenecks whose convolutions find the same at the edges of a clip."""
+    """Makes bottlenecks that are alike but for their width and stride."""
 
-    expansion = 4
-
-    def __init__(self, edges: Edges) -> None:
-        self.edges = edges
+    def __init__(self, edges: Edges, groups: int, expansion: int) -> None:
+        self.edges, self.groups, self.expansion = edges, groups, expansion
 
     def __call__(self, inputs: int, width: int, stride: int, /) -> nn.Module:
-        return Bottleneck3d(inputs, width, stride, self.edges)
+        return Bottleneck3d(inputs, width, stride, self.edges, self.groups, self.expansion)
 
 
 def channels_first(clip: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ The kernels, for embeddings ``q`` of the position that looks and ``k`` of the on
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -139,11 +140,20 @@ def compact(
     """
     t, p = (vectorise(x, groups) for x in (theta, phi))
     if kernel == "rbf":
-        powers = torch.arange(order + 1, device=t.device)
         share = [math.exp(-2 * gamma) * (2 * gamma) ** k / math.factorial(k) for k in range(order + 1)]
-        left, right = wide(t) ** powers, wide(p) ** powers
-        t, p = (left * torch.tensor(share, dtype=left.dtype, device=left.device)).to(t.dtype), right.to(p.dtype)
+        t, p = _powers(t, share), _powers(p, [1.0] * len(share))
     return _divided(FactoredAffinity(t, p), normalise)
+
+
+def _powers(nodes: Tensor, scales: Sequence[float]) -> Tensor:
+    """Scaled powers of nodes (..., M, 1) from 0 on: (..., M, K). In memory each power lies by itself, as products with
+    so few columns like it."""
+    x = wide(nodes).squeeze(-1)
+    powers = [torch.ones_like(x)]
+    for _ in scales[1:]:
+        powers.append(x if len(powers) == 1 else powers[-1] * x)
+    scaled = [power if scale == 1.0 else scale * power for scale, power in zip(scales, powers, strict=True)]
+    return torch.stack(scaled, -2).mT.to(nodes.dtype)
 
 
 def vectorise(x: Tensor, groups: int) -> Tensor:

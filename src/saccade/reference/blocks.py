@@ -68,3 +68,8 @@ DENSE: Mapping[str, Formula] = {
 def two_products(block: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Criss-cross attention as it is usually written: column and row scores, one softmax over both."""
     return plain.two_product_cc(x, *_inputs(block), shape[0], shape[1])
+
+
+def stacked_powers(block: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """CGNL as its authors' code has it."""
+    return plain.stacked_cgnl(x, *_inputs(block), block.filter.w.weight)

@@ -138,6 +138,16 @@ def cgnl(
     return (compact_affinity(x, theta, phi, kernel, order) @ z.flatten(1).unsqueeze(-1)).reshape(z.shape) @ w.mT
 
 
+def stacked_cgnl(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, w: Tensor, order: int = 2) -> Tensor:
+    """The RBF form as the authors' code has it: scaled powers of θ and φ in stacks, and a product with each."""
+    t, p, z = (x @ theta.mT).flatten(1), (x @ phi.mT).flatten(1), x @ g.mT
+    gamma = 1e-4
+    scales = [math.sqrt((2 * gamma) ** k / math.factorial(k) * math.exp(-2 * gamma)) for k in range(order + 1)]
+    give, take = (torch.stack([v**k * s for k, s in enumerate(scales)], 1) for v in (t, p))  # (B, K + 1, N·m)
+    gathered = take @ z.flatten(1).unsqueeze(-1)
+    return (gathered.mT @ give).reshape(z.shape) @ w.mT
+
+
 def cc(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, height: int, width: int) -> Tensor:
     """Huang et al., a position at a time: softmax over the H + W - 1 positions of its row and column."""
     query, key, value = x @ theta.mT, x @ phi.mT, x @ g.mT

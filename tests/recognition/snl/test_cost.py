@@ -1,10 +1,13 @@
 """What the blocks hold, measured in processes of their own. Times are in the bench: a test cannot rely on them."""
 
 import pytest
+import torch
 
 from saccade import catalogue
 from saccade.engine.memory import child_peak
-from saccade.recognition.snl.bench import LABELS, contests
+from saccade.nn import ResNet3d
+from saccade.recognition.snl import bench
+from saccade.recognition.snl.bench import LABELS, PICTURES, PLACES, Seat, contests
 from saccade.reference.blocks import DENSE
 
 MIB = 2**20
@@ -42,9 +45,37 @@ def test_every_contest_is_there_by_a_name_of_its_own_and_runs():
     found = list(contests())
     assert len({contest.name for contest in found}) == len(found)
     assert set(LABELS) <= set(DENSE)
-    for contest in found:
-        if contest.name.endswith("N = 64"):
-            contest.ours()
-            for rival in contest.rivals.values():
-                rival()
+    quick = [c for c in found if c.name.endswith(("N = 64", "8 x 14 x 14"))]
+    assert {c.name.partition(", clip")[0] for c in quick if "clip" in c.name} == {"NL", "SNL", "CGNL"}
+    for contest in quick:
+        contest.ours()
+        for rival in contest.rivals.values():
+            rival()
     assert catalogue.bench("snl") is not None
+
+
+@pytest.mark.parametrize("block", LABELS)
+def test_every_block_is_run_against_another_form(block):
+    assert any(block in blocks for blocks in PICTURES.values())
+
+
+def test_contestants_in_a_network_differ_in_the_block_alone(monkeypatch):
+    """A small network in the place of the I3D: the block is the identity at first, so all answer alike; each seat is
+    empty again afterwards, and a block that sees the clip is seen by what comes of it."""
+    torch.manual_seed(0)
+    network = ResNet3d(3, (2, 1, 5), (4, 4, 8), PLACES, Seat, stem="small").eval()
+    monkeypatch.setattr(bench, "_network", lambda: network)
+    monkeypatch.setattr(bench, "CLIP", (1, 2, 3, 8, 8))
+    answers, maps = [], []
+    network.register_forward_hook(lambda module, given, answer: answers.append(answer.detach()))
+    for place, seat in network.inserted.items():
+        seat.register_forward_hook(lambda module, given, made: maps.append(module.taken))
+        contest = next(c for c in contests() if f"after {place}" in c.name)
+        for run in (contest.ours, *contest.rivals.values()):
+            run()
+            assert all(one.taken is None for one in network.inserted.values())
+    assert len(answers) == 6
+    assert all(torch.equal(answer, answers[0]) for answer in answers)
+    blocks = [block for block in maps if block is not None]
+    assert len(blocks) == 4  # SNL and the dense NL at each place
+    assert sum("operate" in vars(block) for block in blocks) == 2

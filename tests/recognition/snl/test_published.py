@@ -18,14 +18,15 @@ def linear(inputs, outputs):
     return inputs * outputs + outputs
 
 
-def bottlenecks(inner):
+def bottlenecks(inner, depths=(3, 4, 6, 3), widths=(64, 128, 256, 512), expansion=4):
     """The four stages of a ResNet-50, with ``inner(width, stage)`` between the two 1x1 convolutions."""
     total, inputs = 0, 64
-    for stage, (depth, width) in enumerate(zip((3, 4, 6, 3), (64, 128, 256, 512), strict=True)):
+    for stage, (depth, width) in enumerate(zip(depths, widths, strict=True)):
+        outputs = expansion * width
         for number in range(depth):
-            total += inputs * width + norm(width) + inner(width, stage) + 4 * width**2 + norm(4 * width)
-            total += 0 if number else inputs * 4 * width + norm(4 * width)
-            inputs = 4 * width
+            total += inputs * width + norm(width) + inner(width, stage) + width * outputs + norm(outputs)
+            total += 0 if number else inputs * outputs + norm(outputs)
+            inputs = outputs
     return total
 
 
@@ -60,6 +61,12 @@ def i3d(classes):
     return 7**3 * 3 * 64 + norm(64) + solid + linear(2048, classes) + snl(1024)
 
 
+def mars(classes):
+    """A ResNeXt: a channel of a 3 x 3 x 3 sees a thirty-second of those before it. The block in res3."""
+    grouped = bottlenecks(lambda w, stage: 27 * w * (w // 32) + norm(w), (3, 4, 23, 3), (128, 256, 512, 1024), 2)
+    return 7**3 * 3 * 64 + norm(64) + grouped + linear(2048, classes) + snl(512)
+
+
 def p3d(classes):
     """Frames one by one in the last stage; a 3 x 1 x 1 beside or after the 1 x 3 x 3 before it. The block in res3."""
     split = bottlenecks(lambda w, stage: 9 * w**2 + norm(w) + (3 * w**2 + norm(w) if stage < 3 else 0))
@@ -75,6 +82,7 @@ def vtn(classes):
 @pytest.mark.parametrize(("preset", "count"), [
     ("paper-cifar10", preresnet20(10)), ("paper-imagenet", resnet50(1000)), ("paper-cub", resnet50(200)),
     ("paper-ucf101", i3d(101)), ("paper-ucf101-p3d", p3d(101)), ("paper-ucf101-vtn", vtn(101)),
+    ("paper-ucf101-mars", mars(101)),
     ("paper-mars", resnet50(625)), ("paper-ilids-vid", resnet50(150)), ("paper-prid2011", resnet50(89)),
 ])  # fmt: skip
 def test_published_parameters_are_those_counted_by_hand(preset, count):

@@ -143,11 +143,58 @@ def test_a_backbone_starts_from_image_weights_and_says_what_is_new(tmp_path):
     assert network.fc.out_features == 7
 
 
+def public_resnext(classes):
+    """What a checkpoint of the public 3D ResNets holds for `resnext3d-tiny`, written out by hand: names as its parallel
+    training leaves them, and no counts of batches, as old versions did not save any."""
+    shapes = {"conv1.weight": (4, 3, 3, 3, 3), "fc.weight": (classes, 64), "fc.bias": (classes,)}
+    norms, inputs = {"bn1": 4}, 4
+    for stage, width in (("layer1.0", 8), ("layer2.0", 16), ("layer3.0", 32)):
+        shapes |= {
+            f"{stage}.conv1.weight": (width, inputs, 1, 1, 1), f"{stage}.conv2.weight": (width, width // 4, 3, 3, 3),
+            f"{stage}.conv3.weight": (2 * width, width, 1, 1, 1),
+            f"{stage}.downsample.0.weight": (2 * width, inputs, 1, 1, 1),
+        }  # fmt: skip
+        norms |= {f"{stage}.bn1": width, f"{stage}.bn2": width}
+        norms |= {f"{stage}.bn3": 2 * width, f"{stage}.downsample.1": 2 * width}
+        inputs = 2 * width
+    for norm, width in norms.items():
+        shapes |= {f"{norm}.{part}": (width,) for part in ("weight", "bias", "running_mean", "running_var")}
+    drawn = torch.Generator().manual_seed(0)
+    state = {f"module.{name}": torch.rand(shape, generator=drawn) for name, shape in shapes.items()}
+    return {"epoch": 200, "arch": "resnext-101", "state_dict": state, "optimizer": {"param_groups": []}}
+
+
+@pytest.mark.parametrize(("classes", "new"), [(400, "blocks and classifier are new"), (4, "blocks are new")])
+def test_a_3d_resnext_starts_from_a_checkpoint_of_the_public_code(classes, new, tmp_path):
+    public = public_resnext(classes)
+    torch.save(public, tmp_path / "kinetics.pth")
+    torch.manual_seed(0)
+    network = build(Model("resnext3d-tiny", "snl", at=("layer2.0",), dropout=0.0), 4)
+    assert load_backbone(network, tmp_path / "kinetics.pth").endswith(new)  # and nothing else is
+    given = {name.removeprefix("module."): value for name, value in public["state_dict"].items()}
+    for name, value in network.state_dict().items():
+        if ".after_" not in name and not name.endswith("num_batches_tracked"):
+            assert torch.equal(value, given[name]) == (classes == 4 or not name.startswith("fc.")), name
+
+
+@pytest.mark.parametrize("backbone", ["i3d-tiny", "resnext3d-tiny", "p3d-tiny"])
+def test_a_block_in_a_network_for_clips_starts_as_the_identity_and_then_learns(backbone):
+    torch.manual_seed(0)
+    plain, network = (build(Model(backbone, block, at=("layer2.0",), dropout=0.0), 3) for block in ("none", "snl"))
+    network.load_state_dict(plain.state_dict(), strict=False)
+    clip = torch.randn(2, 4, 3, 24, 24)
+    answer = network(clip)
+    assert torch.equal(answer, plain(clip))
+    answer.square().sum().backward()
+    assert network.inserted["layer2.0"].norm.weight.grad.any()
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
         (["--preset", "tiny", "--model.backbone", "p3d63"], "p3d63 does not take pictures"),
         (["--preset", "tiny-video", "--model.backbone", "resnet50"], "resnet50 does not take clips"),
+        (["--preset", "tiny", "--model.backbone", "resnext3d101"], "resnext3d101 does not take pictures"),
         (["--preset", "tiny-reid", "--model.backbone", "vtn"], "vtn does not take tracklets: expected resnet-tp-tiny"),
         (["--preset", "tiny-video", "--pretrained", "nowhere.pth"], "nowhere.pth does not exist"),
         (["--preset", "tiny-reid", "--objective.margin", "-1"], "margin at least 0"),

@@ -25,7 +25,9 @@ Block = Literal[
 ForPictures = Literal[
     "preresnet-tiny", "preresnet20", "preresnet56-bottleneck", "preresnet56-basic", "resnet18", "resnet50"
 ]
-ForClips = Literal["i3d-tiny", "i3d50", "p3d-tiny", "p3d63", "p3d199", "vtn-tiny", "vtn"]
+ForClips = Literal[
+    "i3d-tiny", "i3d50", "resnext3d-tiny", "resnext3d101", "p3d-tiny", "p3d63", "p3d199", "vtn-tiny", "vtn"
+]
 ForTracklets = Literal["resnet-tp-tiny", "resnet50-tp"]
 Backbone = Literal[ForPictures, ForClips, ForTracklets]
 
@@ -41,6 +43,9 @@ _MAKERS: Mapping[str, Callable[..., nn.Module]] = {
     "resnet50": partial(ResNet, depths=(3, 4, 6, 3), block="bottleneck"),
     "i3d-tiny": partial(ResNet3d, depths=(1, 1, 1), widths=(4, 8, 16), stem="small"),
     "i3d50": ResNet3d,
+    "resnext3d-tiny": partial(ResNet3d, depths=(1, 1, 1), widths=(8, 16, 32), stem="small", groups=4, expansion=2),
+    # What MARS is trained as: the ResNeXt-101 of the public 3D ResNets.
+    "resnext3d101": partial(ResNet3d, depths=(3, 4, 23, 3), widths=(128, 256, 512, 1024), groups=32, expansion=2),
     "p3d-tiny": partial(P3DResNet, depths=(1, 1, 1), widths=(4, 8, 16), stem="small"),
     "p3d63": P3DResNet,
     "p3d199": partial(P3DResNet, depths=(3, 8, 36, 3)),
@@ -49,7 +54,7 @@ _MAKERS: Mapping[str, Callable[..., nn.Module]] = {
     "resnet-tp-tiny": partial(ResNetTP, depths=(1, 1, 1), widths=(16, 32, 48), block="basic", last_stride=1),
     "resnet50-tp": ResNetTP,
 }
-_WITH_DROPOUT = ("preresnet", "i3d", "p3d", "vtn")
+_WITH_DROPOUT = ("preresnet", "i3d", "resnext3d", "p3d", "vtn")
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class Model:
     """Which network, which block, and where."""
 
     backbone: Backbone = "preresnet56-bottleneck"
-    """The network: for pictures, for clips (i3d, p3d, vtn) or for tracklets (tp)."""
+    """The network: for pictures, for clips (i3d, resnext3d, p3d, vtn) or for tracklets (tp)."""
     block: Block = "snl"
     """The nonlocal block; of a video transformer, what stands in the place of its attention (none: its own)."""
     at: tuple[str, ...] = ("layer1.1",)
@@ -137,10 +142,11 @@ def load_backbone(network: nn.Module, path: Path) -> str:
         new = inflate(target, state)
     except SaccadeError as error:
         raise SaccadeError(f"{path}: {error}") from None
+    made = "blocks" if "fc.weight" in set(target.state_dict()) - set(new) else "blocks and classifier"
     inserted = tuple(name for name in new if ".after_" in name or name.startswith("fc."))
     missing = [name for name in new if name not in inserted and not name.endswith("num_batches_tracked")]
     left = f"; {len(missing)} more weights are new, the first {missing[0]}" if missing else ""
-    return f"the backbone starts from {path}; blocks and classifier are new{left}"
+    return f"the backbone starts from {path}; {made} are new{left}"
 
 
 def attention(

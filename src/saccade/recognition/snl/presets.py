@@ -7,7 +7,10 @@ from saccade.recognition.snl.settings import Config, Footage, Objective, Picture
 from saccade.training import Optimiser, Schedule, Training
 from saccade.video.synth import Scene
 
+_Channels = tuple[float, float, float]
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_ACTIVITYNET, _BYTES = (0.4501, 0.4225, 0.3901), (1 / 255, 1 / 255, 1 / 255)
+"""What the public 3D ResNets see: pixels from 0 to 255, less the mean of ActivityNet."""
 
 
 # Published ------------------------------------------------------------------------------------------------------------
@@ -26,12 +29,12 @@ def _cifar(model: Model, source: str) -> Config:
     return Config(model, view, train=_dropping(0.1, 300, 128, (150, 250), every=5))
 
 
-def _ucf101(model: Model) -> Config:
+def _ucf101(model: Model, mean: _Channels = _MEAN, std: _Channels = _STD) -> Config:
     """The paper gives no schedule: a short one that suits weights learnt on Kinetics."""
     optimiser = Optimiser("sgd", lr=0.01, momentum=0.9, weight_decay=1e-4,
                           schedule=Schedule("multistep", unit="epoch", milestones=(15, 25)))  # fmt: skip
-    view = Footage(frames=16, stride=1, rate=0, clips=10, crops=1, size=112, resize=128, jitter=(128, 160), mean=_MEAN,
-                   std=_STD, source="ucf101:UCF-101")  # fmt: skip
+    view = Footage(frames=16, stride=1, rate=0, clips=10, crops=1, size=112, resize=128, jitter=(128, 160), mean=mean,
+                   std=std, source="ucf101:UCF-101")  # fmt: skip
     return Config(model, view, pretrained="kinetics.pth", train=Training(epochs=30, batch=16, optimiser=optimiser))
 
 
@@ -110,6 +113,7 @@ PRESETS = {
     ),
     "paper-ucf101": _ucf101(Model("i3d50", at=("layer3.4",))),
     "paper-ucf101-p3d": _ucf101(Model("p3d63", at=("layer2.2",))),
+    "paper-ucf101-mars": _ucf101(Model("resnext3d101", at=("layer2.2",), dropout=0.0), _ACTIVITYNET, _BYTES),
     "paper-ucf101-vtn": _ucf101(Model("vtn", dropout=0.0)),
     "paper-mars": _temporal_pooling("mars:MARS"),
     "paper-ilids-vid": _temporal_pooling("ilids-vid:iLIDS-VID"),

@@ -26,6 +26,7 @@ REPORTED = (
     _table("Table 3: UCF-101, P3D", ("top1",), ("tiny-video", "paper-ucf101", "paper-ucf101-p3d"),
            none=(81.23,), snl=(82.65,)),
     _table("Table 3: UCF-101, VTN", ("top1",), ("tiny-vtn", "paper-ucf101-vtn"), none=(90.06,), snl=(90.34,)),
+    _table("Table 3: UCF-101, MARS", ("top1",), ("paper-ucf101-mars",), none=(92.29,), snl=(92.79,)),
     _table("Table 2: MARS", _RANKED, ("tiny-reid", "paper-mars"),
            none=(82.30, 75.70), nl=(83.21, 76.54), snl=(83.40, 76.80)),
     _table("Table 2: iLIDS-VID", _RANKED, ("tiny-reid", "paper-ilids-vid"),

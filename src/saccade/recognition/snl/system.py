@@ -77,6 +77,7 @@ class SNL(System[Config, Facts]):
         "paper-cub": Published({"classes": 200}, (1, 200), parameters=26_541_320),
         "paper-ucf101": Published({"classes": 101}, (1, 101), parameters=49_029_413),
         "paper-ucf101-p3d": Published({"classes": 101}, (1, 101), parameters=25_788_965),
+        "paper-ucf101-mars": Published({"classes": 101}, (1, 101), parameters=48_384_549),
         "paper-ucf101-vtn": Published({"classes": 101}, (1, 101), parameters=32_369_061),
         "paper-mars": Published({"classes": 625}, (1, 625), parameters=27_412_145),
         "paper-ilids-vid": Published({"classes": 150}, (1, 150), parameters=26_438_870),
