@@ -161,10 +161,7 @@ class FactoredAffinity:
 
     def scatter(self, y: Tensor) -> Tensor:
         """``left y`` for ``y`` of shape (..., r, C)."""
-        y = y.to(self.left.dtype)
-        if y.shape[-1] == 1:  # as a row: the gradient of few columns, each by itself in memory, then lies so as well
-            return product(y.mT, self.left.mT).mT
-        return product(self.left, y)
+        return product(self.left, y.to(self.left.dtype))
 
     def __matmul__(self, z: Tensor) -> Tensor:
         """``A @ z`` for ``z`` of shape (..., M, C), in O(N·r·C)."""

@@ -142,7 +142,15 @@ def compact(
     if kernel == "rbf":
         share = [math.exp(-2 * gamma) * (2 * gamma) ** k / math.factorial(k) for k in range(order + 1)]
         t, p = _powers(t, share), _powers(p, [1.0] * len(share))
-    return _divided(FactoredAffinity(t, p), normalise)
+    return _divided(_NodeAffinity(t, p), normalise)
+
+
+class _NodeAffinity(FactoredAffinity):
+    """Of few columns, each by itself in memory."""
+
+    def scatter(self, y: Tensor) -> Tensor:
+        # As a row, so that the gradient of the columns lies as they do: many times as fast as the usual order.
+        return product(y.to(self.left.dtype).mT, self.left.mT).mT
 
 
 def _powers(nodes: Tensor, scales: Sequence[float]) -> Tensor:

@@ -317,9 +317,14 @@ def test_a_query_tracklet_is_ranked_against_a_folder_of_tracklets(weights, here,
     ("preset", "args", "said"),
     [
         ("tiny-video", ["a.png"], "no video given to predict on"),
+        ("tiny-video", ["--videos", "fine", "noise.mp4"], "noise.mp4 is not a readable video"),
+        ("tiny-video", ["--videos", "empty"], "empty holds no frames"),
         ("tiny-reid", ["--query", "nowhere"], "nothing to find: give --query DIR"),
         ("tiny-reid", ["--query", "one", "--gallery", "nowhere"], "nowhere is not a folder of tracklets"),
         ("tiny-reid", ["--query", "one", "--gallery", "one"], "one holds no tracklets"),
+        ("tiny-reid", ["--query", "one", "--gallery", "empty"], "empty holds no tracklets"),
+        ("tiny-reid", ["--query", "one", "--gallery", "hollow"], "hollow/nobody holds no pictures"),
+        ("tiny-reid", ["--query", "one", "--gallery", "torn"], "torn/someone/0.png is not a readable picture"),
         ("tiny-reid", ["--query", "empty", "--gallery", "all"], "empty holds no pictures: expected a tracklet"),
         ("tiny-reid", ["--query", "one", "--gallery", "all", "--top", "0"], "at least one match"),
         ("tiny-reid", ["--query", "one", "--gallery", "all", "--points", "99,0"], "outside the frames"),
@@ -328,8 +333,14 @@ def test_a_query_tracklet_is_ranked_against_a_folder_of_tracklets(weights, here,
 def test_what_a_task_cannot_predict_on_is_said(preset, args, said, weights, here, capsys):
     tracklet(here / "one", 1)
     tracklet(here / "all" / "someone", 1)
+    tracklet(here / "torn" / "someone", 1)
+    (here / "torn/someone/0.png").write_bytes(b"nonsense")
+    videos.frames(here / "fine", count=4)
+    (here / "noise.mp4").write_bytes(b"nonsense" * 100)
     (here / "empty").mkdir()
+    (here / "hollow/nobody").mkdir(parents=True)
     assert said in refused(capsys, "predict", "snl", "--weights", weights(preset), *args, "-o", "out")
+    assert not [path for path in (here / "out").rglob("*") if path.is_file()]  # not even of what came before it
 
 
 def test_data_of_another_task_is_refused_by_name(weights, here, capsys):
