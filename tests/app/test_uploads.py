@@ -298,6 +298,16 @@ def test_a_zip_that_lies_about_its_size_is_found_out(tmp_path):
         place(field(Kind.FOLDER), found, tmp_path / "job", LIMITS)
 
 
+def test_a_zip_of_a_kind_to_come_is_told_from_a_damaged_one(tmp_path):
+    path = zipped(tmp_path / "a.zip", {"1.png": bytes_of_png()})
+    content = path.read_bytes()
+    listed = content.index(b"PK\x01\x02")  # then the version that made it, and the one that is needed
+    path.write_bytes(content[: listed + 6] + struct.pack("<H", 99) + content[listed + 8 :])
+    refused(Kind.FOLDER, [path], tmp_path, "a.zip is a zip of a kind that cannot be read")
+    path.write_bytes(content[:listed] + b"XXXX" + content[listed + 4 :])
+    refused(Kind.FOLDER, [path], tmp_path, "a.zip is not a whole zip")
+
+
 def test_a_zip_with_too_many_files_or_none_is_refused(tmp_path):
     refused(Kind.FOLDER, [zipped(tmp_path / "a.zip", {f"{n}": b"x" for n in range(4)})], tmp_path, "holds 4 files")
     refused(Kind.FOLDER, [zipped(tmp_path / "b.zip", {})], tmp_path, "holds no file")

@@ -253,7 +253,9 @@ def _bounded(path: Path, limits: Limits) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = [e for e in archive.infolist() if not e.is_dir()]
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):  # the last: a kind of zip Python cannot open
+    except NotImplementedError:  # Python's word for a zip of a later kind than it knows
+        raise SaccadeError(f"{path.name} is a zip of a kind that cannot be read: please pack it anew") from None
+    except (zipfile.BadZipFile, OSError, ValueError):
         raise SaccadeError(f"{path.name} is not a whole zip") from None
     if len(entries) > limits.files:
         raise SaccadeError(f"{path.name} holds {len(entries)} files, more than the {limits.files} that are taken")
@@ -316,7 +318,7 @@ def _pictures(upload: Upload, limits: Limits) -> Iterator[tuple[list[str], str, 
             try:
                 with archive.open(entry) as file:
                     content = file.read(left + 1)
-            except NotImplementedError:
+            except NotImplementedError:  # Python's word for a compression that it lacks: the zip is whole
                 raise SaccadeError(f"{upload.name} packs {entry.filename!r} in a way that cannot be read") from None
             except (zipfile.BadZipFile, OSError, ValueError, EOFError, RuntimeError):
                 raise SaccadeError(f"{upload.name} is damaged at {entry.filename!r}") from None
