@@ -14,9 +14,9 @@ from pathlib import Path
 
 from saccade import catalogue, results
 from saccade.cli.show import measured
-from saccade.ledger import AGES, Entry, known
+from saccade.ledger import Entry, known
 from saccade.system import Metric
-from saccade.versions import Environment, fingerprint
+from saccade.versions import Environment
 
 ROOT = Path(__file__).parents[1]
 LEDGER = ROOT / "docs" / "claims.md"
@@ -85,7 +85,7 @@ def claims_table(entries: Sequence[Entry], ages: bool = False) -> str:
     rows = []
     for entry in entries:
         claim = entry.claim
-        old = f"<br>{AGES[entry.age]}" if ages and entry.judgement and AGES[entry.age] else ""
+        old = f"<br>{entry.old}" if ages and entry.judgement and entry.old else ""
         why = f"<br>{cell(entry.judgement.reason)}" if entry.judgement and entry.judgement.reason else ""
         number = f"<sup>{makers.index(_maker(entry)) + 1}</sup>" if entry.judgement and len(makers) > 1 else ""
         rows.append(
@@ -110,7 +110,7 @@ def made_with(command: str, made: Environment) -> str:
     commit = f" at {made.commit}" if made.commit else ""
     seeds = f", {len(made.seeds)} seeds" if len(made.seeds) > 1 else ""
     return (
-        f"`{command}`{seeds}, {made.date[:10]}, Saccade {made.saccade}{commit}, Python {made.python}, {packages}, "
+        f"`{command}`{seeds}, {made.date[:10]}, Saccade {made.version}{commit}, Python {made.python}, {packages}, "
         f"{made.machine}"
     )
 
@@ -166,7 +166,7 @@ def _open_claim(entry: Entry) -> str:
     if found and found.reason:
         facts.append(("why", cell(found.reason)))
     if found:
-        facts.append(("made with", _maker(entry) + (f" ({AGES[entry.age]})" if AGES[entry.age] else "")))
+        facts.append(("made with", _maker(entry) + (f" ({entry.old})" if entry.old else "")))
     else:
         facts.append(("to measure it", f"`saccade claims {entry.system} --only {claim.id}`"))
     place = f'<div class="claim" id="{entry.system}-{claim.id}" markdown="1">'
@@ -191,7 +191,7 @@ def run_table(name: str) -> str:
     parts = [
         f"Preset `{stored.preset}`, test data, {spread}. {_sentence(stored.data)}\n",
         _metrics(system.metrics, labels, found),
-        small(made_with(stored.command, stored.environment) + _age(name, stored.environment)),
+        small(made_with(stored.command, stored.environment) + _age(name, stored)),
     ]
     for reported in system.reported:
         theirs = {v: {m: (x,) for m, x in row.items()} for v, row in reported.rows.items() if v in labels}
@@ -200,9 +200,10 @@ def run_table(name: str) -> str:
     return "\n".join(parts)
 
 
-def _age(name: str, made: Environment) -> str:
+def _age(name: str, stored: results.StoredRun | results.StoredBench) -> str:
     """Code goes on: what was measured with other code says so, where pages are not kept."""
-    return "" if made.code == fingerprint(name) else f" ({AGES['stale']})"
+    old = results.age(name, stored)
+    return f" ({old})" if old else ""
 
 
 def _sentence(data: str) -> str:

@@ -14,7 +14,7 @@ CONTRACT = {
 }  # fmt: skip
 PARTS = {"data", "metrics", "search", "nn", "reference"}
 ABOVE = {"catalogue", "run", "versions", "study", "ledger", "api", "engine", "report", "cli", "app",
-         "datacheck", "imports", "comparison", "exporting", "doctor", "attachment", "results"}  # fmt: skip
+         "datacheck", "imports", "comparison", "exporting", "doctor", "attachment", "results", "traces"}  # fmt: skip
 ROOMS = {p.parent.parent.name for p in ROOT.glob("*/*/system.py")}
 
 

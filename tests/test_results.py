@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from helpers import short, start
-from saccade import catalogue, results
+from saccade import catalogue, results, traces, versions
 from saccade.engine.execute import execute
 from saccade.errors import SaccadeError
 from saccade.progress import Progress
@@ -18,6 +18,9 @@ from saccade.report.build import Subject
 def place(tmp_path, monkeypatch):
     """Systems keep their results below a folder of the test's own."""
     monkeypatch.setattr(catalogue, "folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(versions, "commit", lambda: "abc")
+    named = lambda system, folder, needs, *rest: {traces.name_of(need): "seal" for need in needs}  # noqa: E731
+    monkeypatch.setattr(traces, "keep", named)
     return tmp_path
 
 
@@ -42,6 +45,7 @@ def test_what_is_stored_is_what_the_runs_gave(subject, place):
             catalogue.load("snl").facts_type(2, ("different", "same"))).parameters())  # fmt: skip
     assert (kept.preset, kept.command) == ("tiny", "saccade run snl")
     assert kept.environment.packages["torch"]
+    assert kept.traces == {"tiny/none/s0": "seal", "tiny/snl/s0": "seal"}
     picture = results.picture("snl")
     assert picture.caption
     assert picture.command == "saccade run snl"

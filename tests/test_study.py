@@ -214,11 +214,11 @@ def test_storing_one_claim_keeps_the_others(tmp_path, with_claims):
     assert [e.judgement is not None for e in known("fake-byhand", tmp_path)] == [False, True, True]
 
 
-@pytest.mark.parametrize(("what", "age"), [("fingerprint", "stale"), ("shared_fingerprint", "older shared code")])
-def test_old_results_say_so(what, age, tmp_path, with_claims, monkeypatch):
+@pytest.mark.parametrize("what", ["fingerprint", "shared_fingerprint"])
+def test_results_of_other_code_say_so(what, tmp_path, with_claims, monkeypatch):
     store(measure("fake-byhand", CLAIMS[2:], Plan(tmp_path, jobs=1), Progress(), ""), tmp_path / "fake-byhand")
-    monkeypatch.setattr(f"saccade.ledger.{what}", lambda name: "another")
-    assert known("fake-byhand", tmp_path)[2].age == age
+    monkeypatch.setattr(f"saccade.traces.{what}", lambda name: "another")
+    assert known("fake-byhand", tmp_path)[2].age == "unchecked"
 
 
 def test_an_endless_interval_survives_storing(tmp_path, with_claims, monkeypatch):
@@ -248,7 +248,9 @@ def test_a_result_that_rests_on_runs_of_older_shared_code_says_so(tmp_path, with
     for path in tmp_path.glob("fake-byhand/*/environment.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"shared": "older"}))
     (entry,) = measure("fake-byhand", CLAIMS[:1], plan, Progress(), "")
-    assert entry.age == "older shared code"
+    assert entry.age == "unchecked"
+    (entry,) = measure("fake-byhand", CLAIMS[:1], dataclasses.replace(plan, same_code=True), Progress(), "")
+    assert entry.age == "current"
 
 
 @pytest.mark.parametrize("name", ["training", "seeding", "context", "claims", "system", "fit", "resnet"])
@@ -256,11 +258,63 @@ def test_the_shared_fingerprint_covers_what_a_system_stands_on(name, monkeypatch
     versions.shared_fingerprint.cache_clear()
     before = versions.shared_fingerprint("snl")
     versions.shared_fingerprint.cache_clear()
-    read = Path.read_bytes
-    changed = lambda self: read(self) + (b"#" if self.name == f"{name}.py" else b"")  # noqa: E731
-    monkeypatch.setattr(Path, "read_bytes", changed)
+    read = Path.read_text
+    changed = lambda self, **_: read(self, encoding="utf-8") + ("\nx = 1\n" if self.name == f"{name}.py" else "")  # noqa: E731
+    monkeypatch.setattr(Path, "read_text", changed)
     assert versions.shared_fingerprint("snl") != before
     versions.shared_fingerprint.cache_clear()
+
+
+BEFORE = '''"""A module."""
+from dataclasses import dataclass
+
+@dataclass
+class Settings:
+    """Of a network."""
+    width: int = 8
+    """Channels."""
+
+def scaled(x, by=2.0):
+    """Twice."""
+    return x * by + 1
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"""Channels."""', '"""How wide."""'),
+        ("return x", "# why\n    return x"),
+        ('"""A module."""', ""),
+        ("x, by", "x,  by"),
+    ],
+)
+def test_words_are_no_part_of_a_fingerprint(old, new):
+    assert old in BEFORE
+    assert versions._meaning(BEFORE) == versions._meaning(BEFORE.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("width: int = 8", "width: int = 9"),
+        ("by=2.0", "by=2.5"),
+        ("+ 1", "- 1"),
+        ("x * by", "by * x"),
+        ("int", "float"),
+    ],
+)
+def test_constants_defaults_and_operators_are(old, new):
+    assert old in BEFORE
+    assert versions._meaning(BEFORE) != versions._meaning(BEFORE.replace(old, new))
+
+
+def test_a_file_that_moves_is_another_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(catalogue, "ROOT", tmp_path)
+    for place in ("a/x.py", "b/x.py"):
+        (tmp_path / place).parent.mkdir()
+        (tmp_path / place).write_text(BEFORE)
+    assert versions._hash([tmp_path / "a/x.py"]) != versions._hash([tmp_path / "b/x.py"])
 
 
 def test_runs_of_another_precision_are_not_shared(tmp_path):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from saccade import catalogue
 from saccade.claims import Claim, Judgement, Verdict, judge
@@ -16,13 +16,16 @@ from saccade.files import lock, make_folder, read_json, write_json
 from saccade.progress import Progress
 from saccade.run import ROOT, Run
 from saccade.study import Plan, Shelf, obtain, order_for
-from saccade.versions import Environment, environment, fingerprint, shared_fingerprint
+from saccade.versions import Environment, environment
 
-Age = Literal["current", "older shared code", "stale"]
+if TYPE_CHECKING:
+    from saccade.traces import Replay
+
+Age = Literal["current", "unchecked", "stale"]
 AGES: dict[Age, str] = {
     "current": "",
-    "older shared code": "measured with older shared code",
-    "stale": "stale: measured with another version of this system",
+    "unchecked": "measured with other code, and not replayed since",
+    "stale": "stale: the code computes something else now",
 }
 FILE = "claims.json"
 
@@ -35,8 +38,17 @@ class Entry:
     claim: Claim
     judgement: Judgement | None = None
     age: Age = "current"
+    why: str = ""
+    """Of the age: when it was replayed, or where it differs."""
     environment: Environment = field(default_factory=Environment)
     command: str = ""
+    traces: Mapping[str, str] = field(default_factory=dict)
+    """Of an empirical result: the traces of the variants behind it, by name, with their digests."""
+
+    @property
+    def old(self) -> str:
+        """What is to be said of its age; empty if it is current."""
+        return ": ".join(filter(None, (AGES[self.age], self.why))) if self.age != "current" else ""
 
     def to_json(self) -> dict[str, Any]:
         claim = self.claim
@@ -49,6 +61,7 @@ class Entry:
             "expected": f"{claim.sense} {claim.threshold:g} {claim.unit}".strip(),
             "paper": claim.paper,
             "age": self.age if self.judgement else None,
+            "traces": dict(self.traces),
             "judgement": _written(asdict(self.judgement)) if self.judgement else None,
             "command": self.command,
             "environment": to_json(self.environment) if self.judgement else None,
@@ -68,7 +81,7 @@ def measure(name: str, claims: Sequence[Claim], plan: Plan, progress: Progress, 
         with fixed_threads(1):
             judgement = judge(claim, shelf)
         made = _made(name, claim, [by_need[need] for need in claim.needs])
-        entries[claim.id] = Entry(name, claim, judgement, _age(name, made), made, command)
+        entries[claim.id] = Entry(name, claim, judgement, *_age(name, made, {}), made, command)
     return [entries[claim.id] for claim in claims]
 
 
@@ -99,19 +112,46 @@ def known(name: str, root: Path | None = ROOT) -> list[Entry]:
         for item in _items(folder / FILE):
             if item.id not in found or item.environment.date >= found[item.id].environment.date:
                 found[item.id] = item
-    return [_entry(name, claim, found.get(claim.id)) for claim in catalogue.load(name).claims]
+    return [_entry(name, claim, found.get(claim.id), folders) for claim in catalogue.load(name).claims]
 
 
-def _entry(name: str, claim: Claim, item: _Item | None) -> Entry:
+def _entry(name: str, claim: Claim, item: _Item | None, folders: Sequence[Path]) -> Entry:
     if item is None:
         return Entry(name, claim)
-    return Entry(name, claim, item.judgement, _age(name, item.environment), item.environment, item.command)
+    made = item.environment
+    return Entry(name, claim, item.judgement, *_age(name, made, item.traces, folders), made, item.command, item.traces)
 
 
-def _age(name: str, made: Environment) -> Age:
-    if made.code != fingerprint(name):
-        return "stale"
-    return "current" if made.shared == shared_fingerprint(name) else "older shared code"
+def _age(name: str, made: Environment, digests: Mapping[str, str], folders: Sequence[Path] = ()) -> tuple[Age, str]:
+    from saccade import traces
+
+    return traces.age(name, made, digests, folders)
+
+
+def replay(name: str, plan: Plan, place: Path, progress: Progress, command: str) -> tuple[Replay | None, list[Entry]]:
+    """Make the traces of a system's stored results again, judge its exact claims again, and keep both in ``place``."""
+    from saccade import traces
+
+    own = catalogue.folder(name) / "results"
+    outcome = traces.replay(name, own, place, plan.jobs, progress) if (own / traces.FILE).exists() else None
+    exact = [claim for claim in catalogue.load(name).claims if claim.kind == "exact" and not claim.needs]
+    judged = measure(name, exact, plan, progress, command)
+    if judged:
+        store(judged, place)
+    return outcome, judged
+
+
+def with_traces(name: str, entries: Sequence[Entry], jobs: int, progress: Progress) -> list[Entry]:
+    """Entries to be kept with the system, with the traces of the variants behind them recorded beside them."""
+    from saccade import traces
+
+    needs = {e.claim.id: traces.first_seeds(e.claim.needs) for e in entries}
+    every = list(dict.fromkeys(need for some in needs.values() for need in some))
+    if not every:
+        return list(entries)
+    digests = traces.keep(name, catalogue.folder(name) / "results", every, jobs, progress)
+    named = {id: [traces.name_of(need) for need in some] for id, some in needs.items()}
+    return [replace(e, traces={n: digests[n] for n in named[e.claim.id]}) for e in entries]
 
 
 @dataclass(frozen=True)
@@ -122,6 +162,7 @@ class _Item:
     judgement: Judgement
     environment: Environment
     command: str
+    traces: dict[str, str]
 
 
 def _stored(path: Path) -> list[dict[str, Any]]:
@@ -140,7 +181,8 @@ def _items(path: Path) -> list[_Item]:
         if item.get("judgement") is not None:
             judgement = from_json(_Written, item["judgement"], at).read(at)
             made = Environment.read(item.get("environment") or {}, at)
-            found.append(_Item(item["id"], judgement, made, str(item.get("command", ""))))
+            digests = from_json(dict[str, str], item.get("traces", {}), at)
+            found.append(_Item(item["id"], judgement, made, str(item.get("command", "")), digests))
     return found
 
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade import catalogue
+from saccade.claims import Needs
 from saccade.config import from_json, to_json
 from saccade.data.layouts import EMBEDDED
 from saccade.errors import SaccadeError, did_you_mean
 from saccade.files import finite, make_folder, read_json, replacing, write_json
 from saccade.progress import Progress
-from saccade.versions import Environment, environment
+from saccade.versions import Environment, environment, refuse_uncommitted
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -66,6 +67,8 @@ class StoredRun:
     rows: dict[str, Row]
     command: str
     environment: Environment
+    traces: dict[str, str] = field(default_factory=dict)
+    """Of the variants, by name, with their digests; empty for data that does not come with the system."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ def store_run(subject: Subject, command: str, progress: Progress, wanted: str = 
     """Keep a run's table and one of its pictures (the first, or that with the file name ``wanted``)."""
     from saccade.report.build import draw
 
+    refuse_uncommitted()
     name = subject.system.about.name
     with tempfile.TemporaryDirectory() as scratch:
         images = [a for a in draw(subject, Path(scratch), progress) if a.kind == "image"]
@@ -116,17 +120,29 @@ def store_run(subject: Subject, command: str, progress: Progress, wanted: str = 
         seeds = max(len(found) for found in subject.runs.values())
         made = replace(_made(name), seeds=tuple(range(seeds)), threads=subject.first.order.runtime.threads)
         rows = {variant: _row(subject, found) for variant, found in subject.runs.items()}
-        kept = StoredRun(subject.preset, _data(subject), rows, command, made)
+        kept = StoredRun(subject.preset, _data(subject), rows, command, made, _traced(subject, progress))
         written = [_write(name, "run.json", kept)]
         if chosen is not None:
             written.append(store_picture(name, chosen.path, chosen.caption, command))
     return written
 
 
+def _traced(subject: Subject, progress: Progress) -> dict[str, str]:
+    """The traces of the variants, recorded beside the table; of data that others do not have there are none."""
+    from saccade import traces
+
+    config, name = subject.first.order.config, subject.system.about.name
+    if _source(config) not in (None, EMBEDDED):
+        return {}
+    needs = [Needs(v, min(r.order.config.seed for r in found), subject.preset) for v, found in subject.runs.items()]
+    return traces.keep(name, _folder(name), needs, 0, progress)
+
+
 def store_bench(
     name: str, contests: Sequence[dict[str, Any]], steps: Sequence[dict[str, Any]], command: str, threads: int
 ) -> Path:
     """Keep what a bench found."""
+    refuse_uncommitted()
     found = StoredBench(tuple(contests), tuple(steps), command, replace(_made(name), threads=threads))
     return _write(name, "bench.json", found)
 
@@ -145,6 +161,15 @@ def store_picture(name: str, path: Path, caption: str, command: str) -> Path:
             image = image.resize((int(image.width * share), int(image.height * share)), Image.Resampling.LANCZOS)
     _write(name, "picture.json", Picture(caption, command, _made(name)))
     return place
+
+
+def age(name: str, stored: StoredRun | StoredBench) -> str:
+    """What is to be said of the age of a table or a bench; empty if it is current."""
+    from saccade import traces
+    from saccade.ledger import AGES
+
+    digests = stored.traces if isinstance(stored, StoredRun) else {}
+    return AGES[traces.age(name, stored.environment, digests, [catalogue.folder(name) / "results"])[0]]
 
 
 def _fits(image: Image.Image, colours: int, path: Path) -> bool:
@@ -175,9 +200,14 @@ def _row(subject: Subject, found: Sequence[Run]) -> Row:
 def _data(subject: Subject) -> str:
     """What the runs were made on, in words or as LAYOUT:PATH."""
     config = subject.first.order.config
-    data = getattr(config, "data", None)
-    source = data if isinstance(data, str) else getattr(data, "source", None)
+    source = _source(config)
     return subject.system.embedded_data(config) if source in (None, EMBEDDED) else str(source)
+
+
+def _source(config: Any) -> str | None:
+    data = getattr(config, "data", None)
+    source: str | None = data if isinstance(data, str) else getattr(data, "source", None)
+    return source
 
 
 def _folder(name: str) -> Path:

@@ -23,7 +23,7 @@ from saccade import catalogue
 from saccade.config import differences, digest, from_json, to_json
 from saccade.errors import SaccadeError
 from saccade.files import finite, lock, read_json, write_json, write_text
-from saccade.versions import Environment, environment, fingerprint
+from saccade.versions import Environment, environment, fingerprint, shared_fingerprint
 
 ROOT = Path("runs")
 
@@ -243,13 +243,15 @@ def runs(system: str, root: Path = ROOT) -> Iterator[Run]:
         yield Run(path.parent)
 
 
-def find(order: Order, root: Path = ROOT) -> Run | None:
-    """A run of the same order by the same version of the system's code, finished or not; finished ones first."""
-    own = fingerprint(order.system)
+def find(order: Order, root: Path = ROOT, same_code: bool = False) -> Run | None:
+    """A run of the same order by the same version of the system's code (and, if asked for, of what it stands on),
+    finished or not; finished ones first."""
+    own, shared = fingerprint(order.system), shared_fingerprint(order.system)
     unfinished = None
     for run in runs(order.system, root):
         try:
-            same = run.order.key == order.key and run.environment().code == own
+            made = run.environment()
+            same = run.order.key == order.key and made.code == own and (not same_code or made.shared == shared)
             if same and run.result is not None:
                 return run
         except SaccadeError:

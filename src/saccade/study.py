@@ -32,6 +32,8 @@ class Plan:
     """Runs at a time (0: one a core)."""
     fresh: bool = False
     """Train again what has been trained."""
+    same_code: bool = False
+    """Take only runs that were made with exactly this code, shared parts and all."""
     runtime: Runtime = field(default_factory=Runtime)
 
 
@@ -46,7 +48,7 @@ def obtain(orders: Sequence[Order], plan: Plan, progress: Progress) -> list[Run]
     found: dict[str, Run] = {}
     for order in orders:
         if order.key not in found:
-            old = None if plan.fresh else find(order, plan.root)
+            old = None if plan.fresh else find(order, plan.root, plan.same_code)
             found[order.key] = old or Run.create(replace(order, runtime=plan.runtime), plan.root)
     todo = [run for run in found.values() if run.result is None]
     ready = len(found) - len(todo)

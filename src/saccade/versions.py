@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -16,6 +18,7 @@ from typing import Any
 
 from saccade import __version__, catalogue
 from saccade.config import from_json, to_json
+from saccade.errors import SaccadeError
 from saccade.imports import standing_on
 
 RUNNING = ("fit", "evaluate", "stepper", "optimisers", "execute")
@@ -27,7 +30,8 @@ class Environment:
     """What a run or a stored result was made with."""
 
     date: str = ""
-    saccade: str = ""
+    version: str = ""
+    """Of this package."""
     commit: str | None = None
     code: str = ""
     """The version of the system's own code."""
@@ -51,13 +55,13 @@ def environment(system: str) -> dict[str, Any]:
     """Versions, commit and machine, for a run's folder or a stored result."""
     made = Environment(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        saccade=__version__,
+        version=__version__,
         commit=commit(),
         code=fingerprint(system),
         shared=shared_fingerprint(system),
         python=platform.python_version(),
         packages={name: _version(name) for name in ("torch", "lightning-fabric", "numpy", "scipy")},
-        machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        machine=f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores",
     )
     return {k: v for k, v in to_json(made).items() if v not in ([], None) or k == "commit"}
 
@@ -70,10 +74,17 @@ def commit() -> str | None:
         head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, timeout=10)
         if head.returncode:
             return None
-        changes = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, timeout=10)
+        code = ["status", "--porcelain", "--", ".", ":(exclude,glob)**/results/**"]  # results are no code
+        changes = subprocess.run([*git, *code], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return head.stdout.strip() + ("+" if changes.stdout.strip() else "")
+
+
+def refuse_uncommitted() -> None:
+    """Results that are published come from code that anyone can check out."""
+    if (commit() or "").endswith("+"):
+        raise SaccadeError("the source tree has uncommitted changes: commit them before results are stored")
 
 
 @cache
@@ -92,8 +103,35 @@ def shared_fingerprint(system: str) -> str:
 def _hash(files: Iterable[Path]) -> str:
     total = hashlib.sha256()
     for path in files:
-        total.update(path.name.encode() + b"\0" + path.read_bytes())
+        inside = path.is_relative_to(catalogue.ROOT)
+        name = path.relative_to(catalogue.ROOT).as_posix() if inside else path.name
+        total.update(f"{name}\0{_meaning(path.read_text(encoding='utf-8'))}\0".encode())
     return total.hexdigest()[:12]
+
+
+def _meaning(source: str) -> str:
+    """Python code without comments, docstrings and layout: equal for equal programs that are worded differently."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            kept = [s for s in body if not (isinstance(s, ast.Expr) and _is_text(s.value))]
+            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+    return ast.dump(tree)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+@cache
+def _processor() -> str:
+    """The processor's name: another one may round differently."""
+    try:
+        found = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    except OSError:
+        found = None
+    return found.group(1) if found else platform.processor() or "unknown processor"
 
 
 def _version(package: str) -> str | None:

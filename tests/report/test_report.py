@@ -86,7 +86,7 @@ def test_it_shows_claims_with_their_verdict_interval_and_age_and_escapes_them(pa
     text = " ".join(Page(page[0]).text)
     assert "does not hold" in text
     assert "90 % interval 0.2 to 0.8 over 2" in text
-    assert "stale: measured with another version" in text
+    assert "stale: the code computes something else now" in text
     assert "not measured yet" in text
     assert "<b>bold</b>" in text  # as text, not as markup
 

@@ -13,7 +13,7 @@ from typing import Any
 from saccade import catalogue, results
 from saccade.about import About
 from saccade.errors import SaccadeError
-from saccade.ledger import AGES, Entry, known
+from saccade.ledger import Entry, known
 from saccade.run import Run, runs
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg")
@@ -250,5 +250,5 @@ def _claimed(entry: Entry) -> Claimed:
             text += f" (90 % interval {found.low:.3g} to {found.high:.3g})"
         figures.append(text)
     figures += [found.reason] if found.reason else []
-    verdict, age = found.verdict, AGES[entry.age]
+    verdict, age = found.verdict, entry.old
     return Claimed(claim.statement, claim.kind, verdict, STYLES[verdict], " · ".join(figures), age)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -15,13 +16,14 @@ import tyro
 from saccade import catalogue
 from saccade.claims import KINDS
 from saccade.cli.options import Output, read, without_place
-from saccade.cli.show import claims_table, document
+from saccade.cli.show import claims_table, document, table
 from saccade.errors import SaccadeError, did_you_mean
 from saccade.files import make_folder
-from saccade.ledger import Entry, known, measure, store
+from saccade.ledger import Entry, known, measure, replay, store, with_traces
 from saccade.progress import show_progress
 from saccade.run import Runtime
 from saccade.study import Plan
+from saccade.versions import refuse_uncommitted
 
 DESCRIPTION = """Measure claims and judge them by a rule fixed beforehand: several values hold if the 90 % interval of
 their mean is beyond the threshold. Runs that claims need are trained once and kept; stop and call again to go on."""
@@ -41,6 +43,9 @@ class ClaimsOptions:
     """Runs to train at a time (0: one a core)."""
     fresh: bool = False
     """Train again what has been trained."""
+    replay: bool = False
+    """Train nothing: repeat the first steps behind every stored result, judge the exact claims again, and say which
+    results still follow from the code."""
     background: bool = False
     """Go on in the background and write a log."""
     store: bool = False
@@ -57,10 +62,14 @@ def claims(args: Sequence[str]) -> int:
         catalogue.about(name)  # a mistyped name is found before anything is trained
     if options.only:
         _check_ids(options.only, names)
+    if options.store:
+        refuse_uncommitted()
     if options.background:
         return _in_background(args, options.output)
+    plan = Plan(options.output.runs, options.jobs, options.fresh, options.store, options.runtime)
+    if options.replay:
+        return _replay(names, options, plan, args)
     entries: list[Entry] = []
-    plan = Plan(options.output.runs, options.jobs, options.fresh, options.runtime)
     with show_progress(options.output.quiet) as progress:
         for name in names:
             if not options.known:
@@ -68,14 +77,49 @@ def claims(args: Sequence[str]) -> int:
                 command = shlex.join(["saccade", "claims", *without_place(args)])
                 found = measure(name, wanted, plan, progress, command)
                 if found:
-                    place = catalogue.folder(name) / "results" if options.store else options.output.runs / name
-                    progress.say(f"results: {store(found, place)}")
+                    found = with_traces(name, found, options.jobs, progress) if options.store else found
+                    progress.say(f"results: {store(found, _place(name, options))}")
             entries += known(name, options.output.runs)
     if options.output.json:
         document([entry.to_json() for entry in entries])
     else:
         claims_table(entries)
     return 0
+
+
+def _place(name: str, options: ClaimsOptions) -> Path:
+    return catalogue.folder(name) / "results" if options.store else options.output.runs / name
+
+
+def _replay(names: Sequence[str], options: ClaimsOptions, plan: Plan, args: Sequence[str]) -> int:
+    command = shlex.join(["saccade", "claims", *without_place(args)])
+    traces: dict[str, dict[str, str]] = {}
+    exact: list[Entry] = []
+    with show_progress(options.output.quiet) as progress:
+        for name in names:
+            outcome, judged = replay(name, plan, _place(name, options), progress, command)
+            traces[name] = outcome.differences if outcome else {}
+            exact += judged
+    failed = [entry for entry in exact if entry.judgement and entry.judgement.verdict != "holds"]
+    if options.output.json:
+        document({"traces": traces, "exact": [entry.to_json() for entry in exact]})
+        return 0
+    rows = [
+        [name, str(len(found)), str(sum(not d for d in found.values())), _summary(name, exact)]
+        for name, found in traces.items()
+    ]
+    table("", ["system", "traces", "the same", "exact claims that hold"], rows)
+    differing = [[f"{name} {t}", d] for name, found in traces.items() for t, d in found.items() if d]
+    if differing:
+        table("Traces that differ: results behind them are stale", ["trace", "where"], differing)
+    if failed:
+        claims_table(failed)
+    return 0
+
+
+def _summary(name: str, exact: Sequence[Entry]) -> str:
+    own = [e.judgement for e in exact if e.system == name and e.judgement]
+    return f"{sum(j.verdict == 'holds' for j in own)} of {len(own)}"
 
 
 def _kinds(text: str) -> set[str]:

@@ -23,6 +23,7 @@ from saccade.progress import Progress, show_progress
 from saccade.run import Run, Runtime
 from saccade.study import Plan, obtain, order_for
 from saccade.system import System
+from saccade.versions import refuse_uncommitted
 
 if TYPE_CHECKING:
     from saccade.report.build import Subject
@@ -72,7 +73,9 @@ def run(args: Sequence[str]) -> int:
     needs = [Needs(v, seed, options.preset, changes) for v in variants for seed in _seeds(system, options, v)]
     orders = [order_for(name, need, options.runtime) for need in needs]
     command = shlex.join(["saccade", "run", *without_place(args)])
-    plan = Plan(options.output.runs, options.jobs, options.fresh, options.runtime)
+    if options.store:
+        refuse_uncommitted()
+    plan = Plan(options.output.runs, options.jobs, options.fresh, options.store, options.runtime)
     with show_progress(options.output.quiet) as progress:
         found = obtain(orders, plan, progress)
         by_variant: dict[str, list[Run]] = {}

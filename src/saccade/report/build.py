@@ -23,7 +23,7 @@ from saccade.engine.execute import working
 from saccade.engine.weights import identify, load_model
 from saccade.files import make_folder, write_text
 from saccade.inputs import Artifact
-from saccade.ledger import AGES, Entry
+from saccade.ledger import Entry
 from saccade.progress import Progress, clock
 from saccade.report.charts import line_chart
 from saccade.run import Result, Run
@@ -207,7 +207,7 @@ def _claim(entry: Entry) -> dict[str, str]:
             measured = f"{found.measured:.3g} {claim.unit}".strip()
             if len(found.values) > 1:
                 measured += f", 90 % interval {found.low:.3g} to {found.high:.3g} over {len(found.values)}"
-        more += [text for text in (found.reason, AGES[entry.age]) if text]
+        more += [text for text in (found.reason, entry.old) if text]
     return {
         "statement": claim.statement,
         "source": claim.source,
@@ -279,7 +279,7 @@ def _made(subject: Subject) -> list[tuple[str, str]]:
     packages = ", ".join(f"{name} {version}" for name, version in made.packages.items())
     return [
         ("date", made.date),
-        ("Saccade", made.saccade + (f", commit {made.commit}" if made.commit else "")),
+        ("Saccade", made.version + (f", commit {made.commit}" if made.commit else "")),
         ("Python", f"{made.python}; {packages}"),
         ("machine", made.machine),
     ]

@@ -154,6 +154,9 @@ class SESiam(System[Config, NoFacts]):
             return Clips({"": made("natural", config, split, count)})
         return Clips({ending: made(world, config, split, count) for world, ending in WORLDS.items()})
 
+    def slice(self, data: Data) -> Clips:
+        return cast(Clips, data).only(2)
+
     def build(self, config: Config, facts: NoFacts) -> nn.Module:
         return build(config.model)
 
