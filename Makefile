@@ -30,7 +30,7 @@ SWITCH := $(if $(wildcard $(STAMP)),,$(if $(wildcard $(VENV)/.ready-*),--force-r
 .PHONY: run test test-all test-browser browser lint bench docs pages env clean
 
 run: $(STAMP)
-	$(BIN)/saccade run snl
+	$(BIN)/vergence run snl
 
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow"
@@ -40,7 +40,7 @@ test-all: lint $(FUZZ) $(DOCS)
 
 # The gallery: its unit tests that need Gradio, then from click to picture in Chromium.
 test-browser: browser $(APP)
-	SACCADE_BROWSER=1 $(BIN)/python -m pytest tests/app tests/browser
+	VERGENCE_BROWSER=1 $(BIN)/python -m pytest tests/app tests/browser
 
 browser:
 	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && { $(CHROMIUM) || { timeout 300 apt-get update -qq && $(CHROMIUM); }; }; } \
@@ -52,7 +52,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 bench: $(STAMP)
-	$(BIN)/saccade bench
+	$(BIN)/vergence bench
 
 # What is rendered from stored results and kept in the repository.
 pages: $(STAMP)

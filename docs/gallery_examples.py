@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from saccade import catalogue
-from saccade.data.video import write_video
+from vergence import catalogue
+from vergence.data.video import write_video
 
 
 def picture(path: Path, pixels: Any) -> str:
@@ -29,7 +29,7 @@ def picture(path: Path, pixels: Any) -> str:
 
 
 def snl(folder: Path) -> dict[str, Any]:
-    from saccade.recognition.synth import relations
+    from vergence.recognition.synth import relations
 
     data = catalogue.load("snl").configure("tiny").data
     found = relations(60, data.size, data.noise, "example")
@@ -39,14 +39,14 @@ def snl(folder: Path) -> dict[str, Any]:
 
 
 def patchwise(folder: Path) -> dict[str, Any]:
-    from saccade.robustness.data import digits
+    from vergence.robustness.data import digits
 
     found = digits("test", 20)
     return {"images": [picture(folder / f"digit-{n}.png", found[n][0]) for n in (0, 3, 5)]}
 
 
 def csalr(folder: Path) -> dict[str, Any]:
-    from saccade.reid.synth import population
+    from vergence.reid.synth import population
 
     data = catalogue.load("csalr").configure("tiny").data
     found = population(6, data.height, data.width, "test", seed=7)
@@ -76,7 +76,7 @@ def lattqe(folder: Path) -> dict[str, Any]:
 
 
 def sesiam(folder: Path) -> dict[str, Any]:
-    from saccade.tracking.synth import Scene, moving_digits
+    from vergence.tracking.synth import Scene, moving_digits
 
     track = moving_digits("s-mnist", 3, "test", Scene(size=256, digit=48, frames=48)).sequences[2]
     write_video(folder / "digits.mp4", [track.frames[n] for n in range(len(track.frames))], 24.0)
@@ -84,7 +84,7 @@ def sesiam(folder: Path) -> dict[str, Any]:
 
 
 def ata(folder: Path) -> dict[str, Any]:
-    from saccade.video.synth import turning
+    from vergence.video.synth import turning
 
     data = catalogue.load("ata").configure("tiny").data
     found = turning(4, data.frames, data.size, data.scene, "example")
@@ -93,7 +93,7 @@ def ata(folder: Path) -> dict[str, Any]:
 
 
 def flot(folder: Path) -> dict[str, Any]:
-    from saccade.points.synth import rigid
+    from vergence.points.synth import rigid
 
     data = catalogue.load("flot").configure("tiny").data
     found = rigid(1, 1024, data.objects, data.world, "example")
@@ -103,7 +103,7 @@ def flot(folder: Path) -> dict[str, Any]:
 
 
 def roadmetrics(folder: Path) -> dict[str, Any]:
-    from saccade.maps.synth import ErrorInjector, city
+    from vergence.maps.synth import ErrorInjector, city
 
     truth = city(3, blocks=5)
     broken = ErrorInjector().inject("interruptions", truth, 4, seed=1)[1]

@@ -14,18 +14,18 @@ import render
 from mkdocs.structure.files import File
 from wall import tile
 
-from saccade import catalogue, results
-from saccade.ledger import known
+from vergence import catalogue, results
+from vergence.ledger import known
 
 SOURCE = catalogue.ROOT
 REFERENCE = {
     "ops": (
         "Operators",
-        "Functions of tensors, batched, with shapes in every docstring: `from saccade.ops import ...`.",
+        "Functions of tensors, batched, with shapes in every docstring: `from vergence.ops import ...`.",
     ),
     "nn": (
         "Layers and backbones",
-        "Operators with weights, and the networks they stand in: `from saccade.nn import ...`.",
+        "Operators with weights, and the networks they stand in: `from vergence.nn import ...`.",
     ),
     "metrics": ("Metrics", "What several kinds of systems are judged by."),
     "search": ("Search", "Finding nearest descriptors among many."),
@@ -97,7 +97,7 @@ def system_page(name: str) -> str:
         _picture(name),
         rest,
         "\n## What was measured\n",
-        render.run_table(name) or f"No run is stored yet: `saccade run {name}` makes one.\n",
+        render.run_table(name) or f"No run is stored yet: `vergence run {name}` makes one.\n",
         "\n## Claims\n",
         f"{render.summary(known(name, root=None))}. [How they are judged](../claims.md).\n",
         render.claims_table(known(name, root=None), ages=True),
@@ -132,10 +132,10 @@ def reference_pages() -> dict[str, str]:
     """The reference, from docstrings."""
     pages = {
         "reference/python.md": _reference(
-            "From Python", "What the commands do, as calls: `saccade.create`, `saccade.load`, ...",
-            [f"saccade.{name}" for name in PYTHON]),
+            "From Python", "What the commands do, as calls: `vergence.create`, `vergence.load`, ...",
+            [f"vergence.{name}" for name in PYTHON]),
         "reference/contract.md": _reference(
-            "The contract", "What a system offers, and what it is given.", [f"saccade.{name}" for name in CONTRACT]),
+            "The contract", "What a system offers, and what it is given.", [f"vergence.{name}" for name in CONTRACT]),
         "reference/rooms.md": _reference(
             "Rooms", "What the systems of one task share: samples, readers of public layouts, metrics.",
             [m for room in sorted({catalogue.folder(n).parent for n in render.own()}) for m in _modules(room)]),
@@ -152,7 +152,7 @@ def _reference(title: str, text: str, modules: list[str]) -> str:
 def _modules(folder: Path) -> list[str]:
     """The modules of a package, those of systems left out."""
     found = [p for p in folder.rglob("*.py") if not any((q / "system.py").exists() for q in [p.parent])]
-    names = [".".join(("saccade", *p.relative_to(SOURCE).with_suffix("").parts)) for p in sorted(found)]
+    names = [".".join(("vergence", *p.relative_to(SOURCE).with_suffix("").parts)) for p in sorted(found)]
     return [name for name in names if not name.rsplit(".", 1)[1].startswith("_")]
 
 

@@ -22,9 +22,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import matplotlib
 import torch
 
-from saccade.engine.memory import child_peak
-from saccade.recognition.snl import bench
-from saccade.versions import environment
+from vergence.engine.memory import child_peak
+from vergence.recognition.snl import bench
+from vergence.versions import environment
 
 PAGES = Path(__file__).parent / "pages"
 POSITIONS = (64, 256, 1024, 4096, 16384)
@@ -42,7 +42,7 @@ with N, and what the dense forms hold grows with N² throughout. On few position
 arithmetic.
 
 The numbers are in `docs/pages/nonlocal-cost.json`, with the machine and the versions they were made with. All of this
-is made by `python docs/nonlocal_cost.py`; `saccade bench snl` measures ratios in one process, with their spread.
+is made by `python docs/nonlocal_cost.py`; `vergence bench snl` measures ratios in one process, with their spread.
 """
 
 
@@ -54,7 +54,7 @@ def measure(blocks: list[str]) -> Iterator[dict]:
             for form in ("ours", "dense"):
                 if form == "dense" and positions > DENSE_MOST.get(block, 4096):
                     continue
-                held = child_peak("saccade.recognition.snl.bench:work", block, positions, form)
+                held = child_peak("vergence.recognition.snl.bench:work", block, positions, form)
                 seconds = least(bench.work(block, positions, form))
                 print(f"{bench.LABELS[block]}, {form}, N = {positions}: {seconds * 1e3:.3g} ms, {held / 2**20:.3g} MiB")
                 yield {"block": block, "form": form, "positions": positions, "seconds": seconds, "bytes": held}

@@ -21,18 +21,18 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from PIL import Image
 
-from saccade import catalogue
-from saccade.claims import Needs
-from saccade.data.images import centre, read_image, scaled
-from saccade.data.layouts import find
-from saccade.files import write_json, write_text
-from saccade.progress import show_progress
-from saccade.robustness.classifiers import pretrained
-from saccade.robustness.patchwise.drawing import Shown, attacked_grid
-from saccade.robustness.patchwise.system import SYSTEM
-from saccade.run import Runtime
-from saccade.study import Plan, obtain, order_for
-from saccade.versions import environment
+from vergence import catalogue
+from vergence.claims import Needs
+from vergence.data.images import centre, read_image, scaled
+from vergence.data.layouts import find
+from vergence.files import write_json, write_text
+from vergence.progress import show_progress
+from vergence.robustness.classifiers import pretrained
+from vergence.robustness.patchwise.drawing import Shown, attacked_grid
+from vergence.robustness.patchwise.system import SYSTEM
+from vergence.run import Runtime
+from vergence.study import Plan, obtain, order_for
+from vergence.versions import environment
 
 PAGES = Path(__file__).parent / "pages"
 ATTACKS = ("fgsm", "ifgsm", "amplified", "mi", "pi")

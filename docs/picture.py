@@ -1,4 +1,4 @@
-"""Keep a picture as the one that stands for a system, where another script than ``saccade run`` made it.
+"""Keep a picture as the one that stands for a system, where another script than ``vergence run`` made it.
 
 ``python docs/picture.py NAME FILE CAPTION COMMAND`` writes ``results/picture.png`` and ``results/picture.json``.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from saccade.results import store_picture
+from vergence.results import store_picture
 
 if __name__ == "__main__":
     if len(sys.argv) != 5:

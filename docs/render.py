@@ -12,11 +12,11 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from saccade import catalogue, results
-from saccade.cli.show import measured
-from saccade.ledger import Entry, known
-from saccade.system import Metric
-from saccade.versions import Environment
+from vergence import catalogue, results
+from vergence.cli.show import measured
+from vergence.ledger import Entry, known
+from vergence.system import Metric
+from vergence.versions import Environment
 
 ROOT = Path(__file__).parents[1]
 LEDGER = ROOT / "docs" / "claims.md"
@@ -44,7 +44,7 @@ UPRIGHT = 7
 
 def own() -> list[str]:
     """The systems of this repository, whatever else is installed."""
-    return [name for name, module in catalogue.modules().items() if module.startswith("saccade.")]
+    return [name for name, module in catalogue.modules().items() if module.startswith("vergence.")]
 
 
 # Claims ---------------------------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def ledger() -> str:
         "embedded data unless a claim says otherwise: they test the mechanism, not the paper's figures, which stand "
         "beside them.\n",
         "This page is written by `python docs/render.py` from the systems' stored results. "
-        "`saccade claims NAME --kind all` measures them again, and `saccade claims --known` says which were measured "
+        "`vergence claims NAME --kind all` measures them again, and `vergence claims --known` says which were measured "
         "with older code.\n",
     ]
     for name, found in entries.items():
@@ -110,7 +110,7 @@ def made_with(command: str, made: Environment) -> str:
     commit = f" at {made.commit}" if made.commit else ""
     seeds = f", {len(made.seeds)} seeds" if len(made.seeds) > 1 else ""
     return (
-        f"`{command}`{seeds}, {made.date[:10]}, Saccade {made.version}{commit}, Python {made.python}, {packages}, "
+        f"`{command}`{seeds}, {made.date[:10]}, Vergence {made.version}{commit}, Python {made.python}, {packages}, "
         f"{made.machine}"
     )
 
@@ -168,7 +168,7 @@ def _open_claim(entry: Entry) -> str:
     if found:
         facts.append(("made with", _maker(entry) + (f" ({entry.old})" if entry.old else "")))
     else:
-        facts.append(("to measure it", f"`saccade claims {entry.system} --only {claim.id}`"))
+        facts.append(("to measure it", f"`vergence claims {entry.system} --only {claim.id}`"))
     place = f'<div class="claim" id="{entry.system}-{claim.id}" markdown="1">'
     source = f"[{entry.system}](systems/{entry.system}.md), {cell(claim.source)}"
     lines = "\n".join(f"- {name}: {value}" for name, value in facts)
@@ -278,7 +278,7 @@ def cost_claims() -> str:
 
 
 def bench_table() -> str:
-    """What ``saccade bench --store`` kept: times as bars, so that they are seen at a glance."""
+    """What ``vergence bench --store`` kept: times as bars, so that they are seen at a glance."""
     parts = []
     for name in own():
         stored = results.bench(name)
@@ -298,7 +298,7 @@ def bench_table() -> str:
         made = made_with(stored.command, stored.environment)
         columns = ["what", "against", "times as fast (quartiles)", "times as small"]
         parts += [f"### {name}\n", table(columns, rows), small(made)]
-    return "\n".join(parts) if parts else "No bench is stored yet: `saccade bench NAME --store` keeps one.\n"
+    return "\n".join(parts) if parts else "No bench is stored yet: `vergence bench NAME --store` keeps one.\n"
 
 
 def bar(ratio: float) -> str:

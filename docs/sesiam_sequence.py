@@ -1,7 +1,7 @@
 """How trackers that were trained on photographs follow a real sequence: measures, keeps the numbers, draws a page.
 
-    saccade train sesiam --preset natural --variant siamfc
-    saccade train sesiam --preset natural --variant se-siamfc
+    vergence train sesiam --preset natural --variant siamfc
+    vergence train sesiam --preset natural --variant se-siamfc
     python docs/sesiam_sequence.py vot:PATH siamfc=FILE se-siamfc=FILE
 
 FILE is each run's last.safetensors. Writes docs/pages/sesiam.md, sesiam.json and sesiam.png: overlaps alone, for the
@@ -21,17 +21,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from saccade import api
-from saccade.data.layouts import find
-from saccade.files import write_json, write_text
-from saccade.tracking.boxes import polygon_overlap
-from saccade.tracking.drawing import over_time
-from saccade.tracking.metrics import vot
-from saccade.tracking.protocol import follow, followed_with_restarts
-from saccade.tracking.sesiam.settings import AXIS
-from saccade.tracking.sesiam.system import SYSTEM
-from saccade.tracking.sesiam.tracker import Tracker, together
-from saccade.versions import environment
+from vergence import api
+from vergence.data.layouts import find
+from vergence.files import write_json, write_text
+from vergence.tracking.boxes import polygon_overlap
+from vergence.tracking.drawing import over_time
+from vergence.tracking.metrics import vot
+from vergence.tracking.protocol import follow, followed_with_restarts
+from vergence.tracking.sesiam.settings import AXIS
+from vergence.tracking.sesiam.system import SYSTEM
+from vergence.tracking.sesiam.tracker import Tracker, together
+from vergence.versions import environment
 
 PAGES = Path(__file__).parent / "pages"
 LABELS = {"siamfc": "SiamFC", "se-siamfc": "SE-SiamFC"}
@@ -52,7 +52,7 @@ started again by VOT's protocol. A turned target is given as a turned box, which
 boxes that trackers are started with would have a mean overlap of {ceiling:.2f} if they followed perfectly.
 
 All of this is made by `python docs/sesiam_sequence.py vot:PATH siamfc=FILE se-siamfc=FILE` after
-`saccade train sesiam --preset natural` with both variants; the numbers are in `docs/pages/sesiam.json`, with the
+`vergence train sesiam --preset natural` with both variants; the numbers are in `docs/pages/sesiam.json`, with the
 machine and the versions they were made with.
 """
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 from render import own
 
-from saccade import catalogue
+from vergence import catalogue
 
 PLACE = Path(__file__).parent / "pages" / "wall.png"
 COLUMNS, TILE, LABEL, GAP = 4, (320, 200), 34, 10

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-import saccade
-from saccade.recognition.synth import relations
+import vergence
+from vergence.recognition.synth import relations
 
 
 def network() -> nn.Sequential:
@@ -53,7 +53,7 @@ def accuracy(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> fl
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--block", default="snl", help="any name of saccade.nn.BLOCKS")
+    parser.add_argument("--block", default="snl", help="any name of vergence.nn.BLOCKS")
     parser.add_argument("--steps", type=int, default=1000)
     options = parser.parse_args(argv)
     enough = 60 * max(24 * options.steps // 60, 1)  # too many to learn by heart
@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         model = network()
         if name != "as it is":
             # After the third convolution. The block starts as the identity, and learns with the rest.
-            saccade.attach(model, at="7", block=options.block)
+            vergence.attach(model, at="7", block=options.block)
         print(f"your network {name}")
         train(model, seen.images, seen.labels, options.steps)
         found[name] = accuracy(model, unseen.images, unseen.labels)

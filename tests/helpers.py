@@ -6,11 +6,11 @@ import dataclasses
 import os
 import signal
 
-from saccade.engine.execute import execute
-from saccade.errors import Interrupted
-from saccade.progress import Progress
-from saccade.run import Order, Run, Runtime
-from saccade.training import phases_of
+from vergence.engine.execute import execute
+from vergence.errors import Interrupted
+from vergence.progress import Progress
+from vergence.run import Order, Run, Runtime
+from vergence.training import phases_of
 
 
 class StopAt(Progress):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import saccade
+import vergence
 
-ROOT = Path(saccade.__file__).parent
+ROOT = Path(vergence.__file__).parent
 CONTRACT = {
     "errors", "about", "config", "training", "seeding", "progress", "files", "inputs", "context", "system", "claims",
     "benchmark",
@@ -23,7 +23,7 @@ def modules():
 
 
 def imported(path):
-    """The Saccade modules a file names in imports that run (not those for type checkers)."""
+    """The Vergence modules a file names in imports that run (not those for type checkers)."""
     found = set()
     tree = ast.parse(path.read_text())
     skipped = {
@@ -39,12 +39,12 @@ def imported(path):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    named = {tuple(name.split(".")[1:]) for name in found if name.startswith("saccade.")}
+    named = {tuple(name.split(".")[1:]) for name in found if name.startswith("vergence.")}
     return named - {("__version__",)}
 
 
 def may_import(importer, imported):
-    """Whether the arrow from one module (as parts below saccade) to another is allowed."""
+    """Whether the arrow from one module (as parts below vergence) to another is allowed."""
     top, target = importer[0], imported[0]
     if target == top and top not in ROOMS:
         return True

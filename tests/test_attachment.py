@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import saccade
-from saccade.errors import SaccadeError
-from saccade.nn import BLOCKS, PreResNet, ResNet, SpectralNonlocal
+import vergence
+from vergence.errors import VergenceError
+from vergence.nn import BLOCKS, PreResNet, ResNet, SpectralNonlocal
 
 
 class Plain(nn.Module):
@@ -114,7 +114,7 @@ def wake(blocks):
 def test_answers_stay_to_the_last_bit_and_every_new_parameter_learns(name):
     model, at, x = case(name)
     before = model(x)
-    blocks = saccade.attach(model, at, "snl")
+    blocks = vergence.attach(model, at, "snl")
     assert torch.equal(model(x), before)
     assert not model.training
     assert not any(block.training for block in blocks.values())
@@ -133,17 +133,17 @@ def test_answers_stay_to_the_last_bit_and_every_new_parameter_learns(name):
 def test_state_dicts_keep_their_names_and_detaching_leaves_no_trace(name):
     model, at, x = case(name)
     before, answer = model.state_dict(), model(x)
-    blocks = saccade.attach(model, at, "nl")
+    blocks = vergence.attach(model, at, "nl")
     wake(blocks)
     state = model.state_dict()
     assert set(before) < set(state)
     assert all("attached" in key for key in set(state) - set(before))
     other = case(name)[0]
-    saccade.attach(other, at, "nl")
+    vergence.attach(other, at, "nl")
     other.load_state_dict(state)
     torch.testing.assert_close(other(x), model(x))
     model.load_state_dict(before, strict=False)
-    assert saccade.detach(model) == list(blocks)
+    assert vergence.detach(model) == list(blocks)
     assert list(model.state_dict()) == list(before)
     assert torch.equal(model(x), answer)
     assert not any(module._forward_hooks for module in model.modules())
@@ -151,7 +151,7 @@ def test_state_dicts_keep_their_names_and_detaching_leaves_no_trace(name):
 
 def test_the_block_gets_what_its_place_gives():
     model, _, x = case("plain")
-    block = saccade.attach(model, "body.0", "snl")["body.0"]
+    block = vergence.attach(model, "body.0", "snl")["body.0"]
     wake({"": block})
     seen = {}
     block.register_forward_hook(lambda m, i, o: seen.update(taken=i[0], given=o))
@@ -166,14 +166,14 @@ def test_the_block_gets_what_its_place_gives():
 def test_tokens_look_at_tokens_of_their_own_sample(batch_first):
     torch.manual_seed(0)
     model = Tokens(batch_first).eval()
-    wake(saccade.attach(model, "encoder.layers.0", "nl"))
+    wake(vergence.attach(model, "encoder.layers.0", "nl"))
     x = torch.randn(3, 3, 16, 16)
     torch.testing.assert_close(model(x)[1], model(x[1:2])[0])
 
 
 def test_a_copy_and_a_saved_network_call_their_own_blocks():
     model, _, x = case("plain")
-    blocks = saccade.attach(model, ["body", "stem"], "snl")
+    blocks = vergence.attach(model, ["body", "stem"], "snl")
     wake(blocks)
     answer = model(x)
     file = io.BytesIO()
@@ -191,7 +191,7 @@ def test_a_copy_and_a_saved_network_call_their_own_blocks():
 @pytest.mark.parametrize("name", ["preresnet", "plain", "tokens", "video"])
 def test_attached_networks_compile_and_export(name):
     model, at, x = case(name)
-    wake(saccade.attach(model, at, "snl"))
+    wake(vergence.attach(model, at, "snl"))
     answer = model(x)
     torch._dynamo.reset()
     with torch.no_grad():
@@ -203,22 +203,22 @@ def test_attached_networks_compile_and_export(name):
 def test_every_block_can_be_attached_by_name(block):
     model, at, x = case("plain")
     before = model(x)
-    saccade.attach(model, at, block)
+    vergence.attach(model, at, block)
     assert torch.equal(model(x), before)
 
 
 def test_a_block_can_be_made_by_a_function_and_take_options():
     model = Plain()
-    assert saccade.attach(model, "stem", "nl", inner=3)["stem"].inner == 3
-    assert saccade.attach(model, "body", lambda channels: SpectralNonlocal(channels, 5))["body"].inner == 5
+    assert vergence.attach(model, "stem", "nl", inner=3)["stem"].inner == 3
+    assert vergence.attach(model, "body", lambda channels: SpectralNonlocal(channels, 5))["body"].inner == 5
 
 
 def test_blocks_are_of_the_kind_and_on_the_device_of_their_network():
     model = Plain().double()
-    assert next(saccade.attach(model, "stem")["stem"].parameters()).dtype == torch.float64
+    assert next(vergence.attach(model, "stem")["stem"].parameters()).dtype == torch.float64
     with torch.device("meta"):
         model = Plain()
-    assert next(saccade.attach(model, "stem")["stem"].parameters()).is_meta
+    assert next(vergence.attach(model, "stem")["stem"].parameters()).is_meta
 
 
 class Misleading(nn.Module):
@@ -242,49 +242,49 @@ class Silent(nn.Module):
 def test_an_example_finds_the_channels_where_layers_mislead():
     model = nn.Sequential(Misleading(), Silent())
     x = torch.randn(1, 3, 8, 8)
-    saccade.attach(model, "0")
-    with pytest.raises(SaccadeError, match=r"'0' gives \(1, 8, 6, 6\), neither a map nor tokens of 1 channels"):
+    vergence.attach(model, "0")
+    with pytest.raises(VergenceError, match=r"'0' gives \(1, 8, 6, 6\), neither a map nor tokens of 1 channels"):
         model.eval()(x)
-    saccade.detach(model)
+    vergence.detach(model)
     model.train()
-    blocks = saccade.attach(model, ["0", "1"], example=x)
+    blocks = vergence.attach(model, ["0", "1"], example=x)
     assert [block.channels for block in blocks.values()] == [8, 8]
     assert model.training
-    assert saccade.detach(model, "1") == ["1"]
-    assert saccade.attach(model, "1", channels=8)["1"].channels == 8
+    assert vergence.detach(model, "1") == ["1"]
+    assert vergence.attach(model, "1", channels=8)["1"].channels == 8
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda m: saccade.attach(m, "bdy"), r"no module 'bdy' \(did you mean 'body'"),
-        (lambda m: saccade.attach(m, "layer*"), r"no module 'layer\*'"),
-        (lambda m: saccade.attach(m, lambda name, module: False), "no module to attach to"),
-        (lambda m: saccade.attach(m, []), "no module to attach to"),
-        (lambda m: saccade.attach(m, "body", "snk"), r"no block 'snk' \(did you mean 'snl'"),
-        (lambda m: saccade.attach(m, "body", "snl", groups=2), "'snl' does not take groups"),
-        (lambda m: saccade.attach(m, "body", "cgnl", groups=5), "divisible by groups, got channels=12"),
-        (lambda m: saccade.attach(m, "body.2"), r"channels of 'body.2' \(ReLU\) cannot be told"),
-        (lambda m: saccade.attach(m, "body", wiring="rectified"), "does not start as the identity"),
-        (lambda m: [saccade.attach(m, "body") for _ in range(2)], "attached at 'body' already"),
-        (lambda m: saccade.attach(m, "head", example=torch.randn(IMAGES)), r"'head': it gives \(2, 5\), without pos"),
-        (lambda m: saccade.detach(m, "stem"), "nothing is attached at 'stem'"),
+        (lambda m: vergence.attach(m, "bdy"), r"no module 'bdy' \(did you mean 'body'"),
+        (lambda m: vergence.attach(m, "layer*"), r"no module 'layer\*'"),
+        (lambda m: vergence.attach(m, lambda name, module: False), "no module to attach to"),
+        (lambda m: vergence.attach(m, []), "no module to attach to"),
+        (lambda m: vergence.attach(m, "body", "snk"), r"no block 'snk' \(did you mean 'snl'"),
+        (lambda m: vergence.attach(m, "body", "snl", groups=2), "'snl' does not take groups"),
+        (lambda m: vergence.attach(m, "body", "cgnl", groups=5), "divisible by groups, got channels=12"),
+        (lambda m: vergence.attach(m, "body.2"), r"channels of 'body.2' \(ReLU\) cannot be told"),
+        (lambda m: vergence.attach(m, "body", wiring="rectified"), "does not start as the identity"),
+        (lambda m: [vergence.attach(m, "body") for _ in range(2)], "attached at 'body' already"),
+        (lambda m: vergence.attach(m, "head", example=torch.randn(IMAGES)), r"'head': it gives \(2, 5\), without pos"),
+        (lambda m: vergence.detach(m, "stem"), "nothing is attached at 'stem'"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence_and_changes_nothing(call, said):
     model = Plain()
     names = list(model.state_dict())
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         call(model)
-    saccade.detach(model)
+    vergence.detach(model)
     assert list(model.state_dict()) == names
 
 
 def test_a_list_that_is_never_called_is_refused():
     model = nn.Module()
     model.layers = nn.ModuleList([nn.Conv2d(3, 3, 1)])
-    with pytest.raises(SaccadeError, match="'layers' is a ModuleList, which is not called as a whole"):
-        saccade.attach(model, "layers")
+    with pytest.raises(VergenceError, match="'layers' is a ModuleList, which is not called as a whole"):
+        vergence.attach(model, "layers")
 
 
 @pytest.mark.parametrize(
@@ -317,9 +317,9 @@ def guest_takes_blocks(model, at, size):
     wake({"": model.eval()})  # some start with a head of zeros
     with torch.no_grad():
         before = model(x)
-        blocks = saccade.attach(model, at, "snl", example=x if at == "features.denseblock2" else None)
+        blocks = vergence.attach(model, at, "snl", example=x if at == "features.denseblock2" else None)
         assert torch.equal(model(x), before)
         wake(blocks)
         assert not torch.equal(model(x), before)
-        saccade.detach(model)
+        vergence.detach(model)
         assert torch.equal(model(x), before)

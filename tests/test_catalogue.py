@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from saccade import catalogue
-from saccade.errors import SaccadeError
+from vergence import catalogue
+from vergence.errors import VergenceError
 
 LIGHT = """
 import sys
-import saccade
-from saccade.cli.main import main
+import vergence
+from vergence.cli.main import main
 assert main({args!r}) == 0
 heavy = [m for m in ("torch", "numpy", "scipy", "matplotlib") if m in sys.modules]
 assert not heavy, heavy
@@ -31,7 +31,7 @@ def test_systems_of_other_packages_are_found_by_entry_point():
 
 
 def test_a_mistyped_name_answers_with_the_nearest():
-    with pytest.raises(SaccadeError, match=r"no system 'snk' \(did you mean 'snl'\?\)"):
+    with pytest.raises(VergenceError, match=r"no system 'snk' \(did you mean 'snl'\?\)"):
         catalogue.load("snk")
 
 

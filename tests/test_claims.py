@@ -6,7 +6,7 @@ import random
 import pytest
 from scipy import stats
 
-from saccade.claims import CannotJudge, Claim, Needs, above, interval, judge
+from vergence.claims import CannotJudge, Claim, Needs, above, interval, judge
 
 
 def claim(found, threshold=1.0, sense="at most", kind="exact"):

@@ -7,8 +7,8 @@ from typing import Literal
 
 import pytest
 
-from saccade.config import differences, digest, from_json, override, to_json
-from saccade.errors import SaccadeError
+from vergence.config import differences, digest, from_json, override, to_json
+from vergence.errors import VergenceError
 
 
 class Colour(Enum):
@@ -62,7 +62,7 @@ def test_a_config_survives_json():
     ],
 )
 def test_what_is_wrong_is_named(given, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         from_json(Outer, given)
 
 
@@ -81,7 +81,7 @@ def test_override_replaces_by_dotted_name_and_leaves_the_rest():
     ],
 )
 def test_override_refuses_what_is_not_there_or_does_not_fit(changes, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         override(FULL, changes)
 
 
@@ -114,7 +114,7 @@ class _Owner:
 def test_of_several_dataclasses_the_one_with_the_given_fields_is_read_and_its_errors_are_told():
     for owner in (_Owner(), _Owner(_Dog(3, "Rex"))):
         assert from_json(_Owner, to_json(owner)) == owner
-    with pytest.raises(SaccadeError, match=r"config.pet.tricks expects whole number, got 'roll'"):
+    with pytest.raises(VergenceError, match=r"config.pet.tricks expects whole number, got 'roll'"):
         from_json(_Owner, {"pet": {"tricks": "roll", "name": "Rex"}})
-    with pytest.raises(SaccadeError, match=r"config.pet expects _Cat or _Dog"):
+    with pytest.raises(VergenceError, match=r"config.pet expects _Cat or _Dog"):
         from_json(_Owner, {"pet": {"wings": 2}})

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-import saccade
-from saccade import catalogue
-from saccade.files import save_tensors
+import vergence
+from vergence import catalogue
+from vergence.files import save_tensors
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,9 +35,9 @@ def test_the_block_lets_the_network_see_what_it_could_not(here):
 
 
 def test_a_video_is_made_and_tracked_in(here):
-    model = saccade.create("sesiam", variant="siamfc-s", preset="tiny")
+    model = vergence.create("sesiam", variant="siamfc-s", preset="tiny")
     save_tensors(
-        here / "untrained.safetensors", model.state_dict(), saccade.describe(model).metadata(catalogue.load("sesiam"))
+        here / "untrained.safetensors", model.state_dict(), vergence.describe(model).metadata(catalogue.load("sesiam"))
     )
     shown = example("track_video").main(["--weights", "untrained.safetensors", "--frames", "6"])
     with Image.open(shown) as strip:

@@ -7,16 +7,16 @@ import pytest
 import torch
 from torch import nn
 
-import saccade
+import vergence
 from helpers import short, start
-from saccade import catalogue, exporting
-from saccade.cli.main import main
-from saccade.engine.execute import execute
-from saccade.engine.weights import Identity
-from saccade.errors import SaccadeError
-from saccade.exporting import CannotExport, export
-from saccade.progress import Progress
-from saccade.system import NoFacts, System
+from vergence import catalogue, exporting
+from vergence.cli.main import main
+from vergence.engine.execute import execute
+from vergence.engine.weights import Identity
+from vergence.errors import VergenceError
+from vergence.exporting import CannotExport, export
+from vergence.progress import Progress
+from vergence.system import NoFacts, System
 
 
 @pytest.fixture
@@ -32,11 +32,11 @@ def test_a_torch_program_runs_without_its_class_and_says_what_it_is(weights, her
     assert found["path"] == "fake-byhand-sign.pt2"
     assert found["inputs"] == {"input": ["batch", 6]}
     assert found["outputs"] == [["batch", 1]]
-    extra = {"saccade.json": ""}
+    extra = {"vergence.json": ""}
     program = torch.export.load("fake-byhand-sign.pt2", extra_files=extra).module()
     given = torch.randn(5, 6)
-    torch.testing.assert_close(program(given), saccade.load(weights)(given))
-    note = json.loads(extra["saccade.json"])
+    torch.testing.assert_close(program(given), vergence.load(weights)(given))
+    note = json.loads(extra["vergence.json"])
     assert (note["system"], note["variant"], note["facts"]) == ("fake-byhand", "sign", {})
     assert note["config"]["sign_step"] == 0.01
     assert "preprocessing" in note
@@ -50,12 +50,12 @@ def test_an_onnx_file_runs_in_another_program_and_says_what_it_is(weights, here,
     assert found["checked_with"].startswith("onnxruntime")
     model = onnx.load("out/a.onnx")
     onnx.checker.check_model(model, full_check=True)
-    note = json.loads({p.key: p.value for p in model.metadata_props}["saccade"])
+    note = json.loads({p.key: p.value for p in model.metadata_props}["vergence"])
     assert note["system"] == "fake-byhand"
     session = onnxruntime.InferenceSession("out/a.onnx", providers=["CPUExecutionProvider"])
     given = torch.randn(5, 6)
     (out,) = session.run(None, {"input": given.numpy()})
-    torch.testing.assert_close(torch.from_numpy(out), saccade.load(weights)(given).detach())
+    torch.testing.assert_close(torch.from_numpy(out), vergence.load(weights)(given).detach())
     assert [p.name for p in (here / "out").iterdir()] == ["a.onnx"]
 
 
@@ -174,18 +174,18 @@ def test_a_missing_extra_is_one_sentence(weights, monkeypatch, capsys):
     monkeypatch.setattr(exporting, "find_spec", lambda name: None)
     assert main(["export", "fake-byhand", "--quiet"]) == 2
     err = capsys.readouterr().err
-    assert "needs onnx and onnxscript: pip install 'saccade[export]'" in err
+    assert "needs onnx and onnxscript: pip install 'vergence[export]'" in err
     assert err.count("\n") == 1
 
 
 def test_the_model_is_left_as_it_was(tmp_path):
-    model = saccade.create("fake-byhand").double().train()
-    found = saccade.export(model, tmp_path / "a.pt2")
+    model = vergence.create("fake-byhand").double().train()
+    found = vergence.export(model, tmp_path / "a.pt2")
     assert found.target == "torch"
     assert model.training
     assert next(model.parameters()).dtype == torch.float64
-    with pytest.raises(SaccadeError, match=r"no format for .*a\.bin"):
-        saccade.export(model, tmp_path / "a.bin")
+    with pytest.raises(VergenceError, match=r"no format for .*a\.bin"):
+        vergence.export(model, tmp_path / "a.bin")
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import os
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.files import load_archive, load_tensors, read_json, read_metadata, replacing, save_tensors, write_json
+from vergence.errors import VergenceError
+from vergence.files import load_archive, load_tensors, read_json, read_metadata, replacing, save_tensors, write_json
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -38,7 +38,7 @@ def test_weights_can_be_read_by_whoever_may_read_other_files(tmp_path):
 
 def test_equal_tensors_are_equal_files(tmp_path):
     for name in ("one", "two"):
-        save_tensors(tmp_path / name, {"b": torch.ones(3), "a": torch.zeros(2)}, {"saccade": "x"})
+        save_tensors(tmp_path / name, {"b": torch.ones(3), "a": torch.zeros(2)}, {"vergence": "x"})
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
@@ -47,7 +47,7 @@ def test_a_cut_weights_file_is_refused_by_name(cut, tmp_path):
     path = tmp_path / "w.safetensors"
     save_tensors(path, {"a": torch.zeros(50)})
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(SaccadeError, match=r"w\.safetensors is not a"):
+    with pytest.raises(VergenceError, match=r"w\.safetensors is not a"):
         load_tensors(path)
 
 
@@ -55,15 +55,15 @@ def test_a_cut_weights_file_is_refused_by_name(cut, tmp_path):
 def test_broken_json_is_refused_by_name(content, tmp_path):
     path = tmp_path / "c.json"
     path.write_bytes(content)
-    with pytest.raises(SaccadeError, match=r"c\.json is not readable JSON"):
+    with pytest.raises(VergenceError, match=r"c\.json is not readable JSON"):
         read_json(path)
-    with pytest.raises(SaccadeError, match="does not exist"):
+    with pytest.raises(VergenceError, match="does not exist"):
         read_json(tmp_path / "nowhere.json")
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(SaccadeError, match="cannot write"):
+    with pytest.raises(VergenceError, match="cannot write"):
         write_json(tmp_path / "file" / "a.json", json.dumps(1))
 
 
@@ -78,6 +78,6 @@ class Evil:
 def test_an_archive_that_would_run_code_is_refused_and_runs_nothing(tmp_path):
     mark = tmp_path / "mark"
     torch.save({"place": Evil(mark)}, tmp_path / "state.pt")
-    with pytest.raises(SaccadeError, match=r"state\.pt is not a torch archive of plain data"):
+    with pytest.raises(VergenceError, match=r"state\.pt is not a torch archive of plain data"):
         load_archive(tmp_path / "state.pt")
     assert not mark.exists()

@@ -25,20 +25,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers import StopAt, short, start
-from saccade import catalogue, doctor
-from saccade.cli import completion
-from saccade.cli.main import COMMANDS, main
-from saccade.config import from_json, override, to_json
-from saccade.engine.execute import execute
-from saccade.engine.weights import identify, load_model
-from saccade.errors import Interrupted, SaccadeError
-from saccade.files import load_archive, load_tensors
-from saccade.progress import Progress
-from saccade.run import Run
+from vergence import catalogue, doctor
+from vergence.cli import completion
+from vergence.cli.main import COMMANDS, main
+from vergence.config import from_json, override, to_json
+from vergence.engine.execute import execute
+from vergence.engine.weights import identify, load_model
+from vergence.errors import Interrupted, VergenceError
+from vergence.files import load_archive, load_tensors
+from vergence.progress import Progress
+from vergence.run import Run
 
 NAME = "fake-byhand"
 TRAINED = ("fake-byhand", "fake-game", "fake-growing", "fake-mining")
-TIMES = int(os.environ.get("SACCADE_FUZZ", "10"))
+TIMES = int(os.environ.get("VERGENCE_FUZZ", "10"))
 """How many times as many inputs `make test-all` tries."""
 MEMORY = Path("/dev/shm")
 PLACE = MEMORY if os.access(MEMORY, os.W_OK) else None
@@ -164,10 +164,10 @@ def answered(*args, codes=(0, 2)):
     with redirect_stdout(out), redirect_stderr(err):
         code = main([str(arg) for arg in args])
     said = err.buffer.getvalue().decode()
-    shown = f"saccade {' '.join(map(repr, args))} ended with {code} and said: {said}"
+    shown = f"vergence {' '.join(map(repr, args))} ended with {code} and said: {said}"
     assert code in codes, shown
     assert "Traceback" not in said, shown
-    sentences = [line for line in said.splitlines() if line.startswith("saccade: ")]
+    sentences = [line for line in said.splitlines() if line.startswith("vergence: ")]
     if code == 2 and sentences:
         assert len(sentences) == 1, shown
         assert said.rstrip("\n").splitlines()[-1] == sentences[0], shown
@@ -241,7 +241,7 @@ def test_a_config_is_read_or_refused(name, changes):
         tree = edited(tree, change)
     try:
         config = from_json(system.config_type, tree)
-    except SaccadeError as error:
+    except VergenceError as error:
         assert str(error)
     else:
         assert from_json(system.config_type, to_json(config)) == config
@@ -252,7 +252,7 @@ def test_an_override_is_taken_or_refused(name, number, text, value):
     config = catalogue.load(name).configure("tiny")
     paths = [".".join(path) for path in _paths(to_json(config))]
     for path in (paths[number % len(paths)], text, f"{paths[number % len(paths)]}.{text}"):
-        with suppress(SaccadeError):
+        with suppress(VergenceError):
             assert type(override(config, {path: value})) is type(config)
 
 
@@ -428,14 +428,14 @@ def test_any_weights_are_used_or_refused(change, inside):
         else:
             header, body = header_of(content)
             if inside:  # the metadata is JSON in JSON
-                meta = edited(json.loads(header["__metadata__"]["saccade"]), change)
-                header["__metadata__"]["saccade"] = json.dumps(meta)
+                meta = edited(json.loads(header["__metadata__"]["vergence"]), change)
+                header["__metadata__"]["vergence"] = json.dumps(meta)
             else:
                 header = edited(header, change)
             path.write_bytes(with_header(header, body))
         printed_json("eval", NAME, "--weights", path, "--quiet")
         for read in (load_tensors, identify, load_model):
-            with suppress(SaccadeError):
+            with suppress(VergenceError):
                 read(path)
 
 
@@ -454,7 +454,7 @@ def test_any_archive_is_read_or_refused(damage):
     with place(finished()):
         path = Path("authors.pt")
         path.write_bytes(damaged(path.read_bytes(), damage))
-        with suppress(SaccadeError):
+        with suppress(VergenceError):
             load_archive(path)
         printed_json("eval", NAME, "--weights", path, "--quiet")
 
@@ -548,11 +548,11 @@ def opened(path):
     """The JSON in a file, and how to write it back."""
     if path.suffix == ".safetensors":  # the metadata is JSON in JSON
         header, body = header_of(path.read_bytes())
-        tree = header | {"__metadata__": json.loads(header["__metadata__"]["saccade"])}
+        tree = header | {"__metadata__": json.loads(header["__metadata__"]["vergence"])}
 
         def written(changed):
             inner = changed.get("__metadata__")
-            return with_header(changed | {"__metadata__": {"saccade": json.dumps(inner)}}, body)
+            return with_header(changed | {"__metadata__": {"vergence": json.dumps(inner)}}, body)
 
         return tree, written
     if path.suffix == ".jsonl":

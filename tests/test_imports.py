@@ -1,6 +1,6 @@
 """What code stands on is read from its imports."""
 
-from saccade.imports import standing_on
+from vergence.imports import standing_on
 
 
 def names(root, *files):

@@ -3,7 +3,7 @@
 import io
 import json
 
-from saccade.progress import Bars, Events, Lines, Progress, clock
+from vergence.progress import Bars, Events, Lines, Progress, clock
 
 
 def test_lines_say_how_far_and_how_long(monkeypatch):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import saccade
-from saccade import catalogue
+import vergence
+from vergence import catalogue
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -20,7 +20,7 @@ def test_it_opens_with_the_two_commands():
 
 
 def test_its_table_is_the_catalogue():
-    own = {name for name, module in catalogue.modules().items() if module.startswith("saccade.")}
+    own = {name for name, module in catalogue.modules().items() if module.startswith("vergence.")}
     section = README.split("## Systems")[1].split("\n## ")[0]
     rows = dict(re.findall(r"^\| \[(\w+)\]\(([^)]*)\)", section, re.M))
     assert set(rows) == own
@@ -28,8 +28,8 @@ def test_its_table_is_the_catalogue():
 
 
 def test_the_version_is_said_once():
-    assert f'version = "{saccade.__version__}"' in (ROOT / "pyproject.toml").read_text()
-    assert saccade.__version__ in (ROOT / "CHANGELOG.md").read_text()
+    assert f'version = "{vergence.__version__}"' in (ROOT / "pyproject.toml").read_text()
+    assert vergence.__version__ in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_it_can_be_cited():
@@ -37,5 +37,5 @@ def test_it_can_be_cited():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert cited["cff-version"] == "1.2.0"
     assert {"message", "title", "authors"} <= set(cited)
-    assert str(cited["version"]) == saccade.__version__
+    assert str(cited["version"]) == vergence.__version__
     assert "CITATION.cff" in README

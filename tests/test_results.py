@@ -7,11 +7,11 @@ import pytest
 from PIL import Image
 
 from helpers import short, start
-from saccade import catalogue, results, traces, versions
-from saccade.engine.execute import execute
-from saccade.errors import SaccadeError
-from saccade.progress import Progress
-from saccade.report.build import Subject
+from vergence import catalogue, results, traces, versions
+from vergence.engine.execute import execute
+from vergence.errors import VergenceError
+from vergence.progress import Progress
+from vergence.report.build import Subject
 
 
 @pytest.fixture
@@ -36,25 +36,25 @@ def subject(tmp_path_factory):
 
 
 def test_what_is_stored_is_what_the_runs_gave(subject, place):
-    results.store_run(subject, "saccade run snl", Progress())
+    results.store_run(subject, "vergence run snl", Progress())
     kept = results.run("snl")
     for variant, runs in subject.runs.items():
         row = kept.rows[variant]
         assert {m: list(v) for m, v in row.metrics.items()} == {m: [v] for m, v in runs[0].metrics_found.items()}
         assert row.cost.parameters == sum(p.numel() for p in catalogue.load("snl").build(runs[0].order.config,
             catalogue.load("snl").facts_type(2, ("different", "same"))).parameters())  # fmt: skip
-    assert (kept.preset, kept.command) == ("tiny", "saccade run snl")
+    assert (kept.preset, kept.command) == ("tiny", "vergence run snl")
     assert kept.environment.packages["torch"]
     assert kept.traces == {"tiny/none/s0": "seal", "tiny/snl/s0": "seal"}
     picture = results.picture("snl")
     assert picture.caption
-    assert picture.command == "saccade run snl"
+    assert picture.command == "vergence run snl"
     assert (place / "snl" / "results" / "picture.png").stat().st_size <= results.LARGEST
 
 
 def test_a_picture_that_the_report_does_not_have_is_refused_before_anything_is_written(subject, place):
-    with pytest.raises(SaccadeError, match=r"has no picture 'atention' \(did you mean 'attention'\?\)"):
-        results.store_run(subject, "saccade run snl", Progress(), "atention")
+    with pytest.raises(VergenceError, match=r"has no picture 'atention' \(did you mean 'attention'\?\)"):
+        results.store_run(subject, "vergence run snl", Progress(), "atention")
     assert not (place / "snl").exists()
 
 
@@ -71,7 +71,7 @@ def test_a_picture_that_cannot_be_packed_is_made_smaller_until_it_travels(place)
 
 def test_a_bench_is_kept_as_it_was_found(place):
     contest = {"system": "snl", "contest": "a", "rival": "b", "ratio": 2.0, "low": 1.5, "high": 2.5, "memory": None}
-    results.store_bench("snl", [contest], [], "saccade bench snl", 1)
+    results.store_bench("snl", [contest], [], "vergence bench snl", 1)
     kept = results.bench("snl")
     assert kept.contests == (contest,)
     assert kept.environment.threads == 1
@@ -82,5 +82,5 @@ def test_what_is_not_stored_is_none_and_what_is_damaged_is_named(place):
     folder = place / "snl" / "results"
     folder.mkdir(parents=True)
     (folder / "picture.json").write_text(json.dumps({"caption": "x"}))
-    with pytest.raises(SaccadeError, match=r"picture\.json"):
+    with pytest.raises(VergenceError, match=r"picture\.json"):
         results.picture("snl")

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from helpers import StopAt
-from saccade import catalogue, versions
-from saccade.claims import Claim, Needs, above
-from saccade.errors import Interrupted, SaccadeError
-from saccade.ledger import known, measure, store
-from saccade.progress import Progress
-from saccade.run import Run, Runtime, find, runs
-from saccade.study import Plan, Shelf, obtain, order_for
+from vergence import catalogue, versions
+from vergence.claims import Claim, Needs, above
+from vergence.errors import Interrupted, VergenceError
+from vergence.ledger import known, measure, store
+from vergence.progress import Progress
+from vergence.run import Run, Runtime, find, runs
+from vergence.study import Plan, Shelf, obtain, order_for
 
 NEEDS = [Needs("sign", 0), Needs("still", 0), Needs("sign", 0)]
 FAKES = Path(__file__).parent / "contract" / "fakes"
@@ -47,7 +47,7 @@ def test_fresh_trains_again(tmp_path):
 def test_a_run_of_other_code_is_not_found(tmp_path, monkeypatch):
     (done,) = obtain(orders()[:1], Plan(tmp_path, jobs=1), Progress())
     assert find(done.order, tmp_path) == done
-    monkeypatch.setattr("saccade.run.fingerprint", lambda name: "another")
+    monkeypatch.setattr("vergence.run.fingerprint", lambda name: "another")
     assert find(done.order, tmp_path) is None
 
 
@@ -74,13 +74,13 @@ def test_several_processes_give_the_runs_of_one(tmp_path, children_know_the_fake
 
 def test_a_child_that_fails_is_told_in_one_sentence(tmp_path, children_know_the_fakes):
     bad = dataclasses.replace(orders()[0], init="nowhere.safetensors")
-    with pytest.raises(SaccadeError, match=r"failed: nowhere\.safetensors does not exist"):
+    with pytest.raises(VergenceError, match=r"failed: nowhere\.safetensors does not exist"):
         obtain([bad, orders()[1]], Plan(tmp_path, jobs=2), Progress())
 
 
 def test_a_child_that_diverges_has_the_exit_code_of_a_diverged_run(tmp_path, children_know_the_fakes):
     wild = [Needs(v, changes=(("train.optimiser.lr", 1e30),)) for v in ("sign", "still")]
-    with pytest.raises(SaccadeError, match="the loss 'fit' is") as failure:
+    with pytest.raises(VergenceError, match="the loss 'fit' is") as failure:
         obtain(orders(wild), Plan(tmp_path, jobs=2), Progress())
     assert failure.value.exit_code == 1
 
@@ -96,16 +96,16 @@ def test_an_interrupted_study_goes_on(tmp_path):
 LONG = """
 import sys
 from pathlib import Path
-from saccade.claims import Needs
-from saccade.cli.main import main
-from saccade.errors import SaccadeError
-from saccade.progress import Progress
-from saccade.run import Runtime
-from saccade.study import Plan, obtain, order_for
+from vergence.claims import Needs
+from vergence.cli.main import main
+from vergence.errors import VergenceError
+from vergence.progress import Progress
+from vergence.run import Runtime
+from vergence.study import Plan, obtain, order_for
 needs = [Needs(v, 0, changes=(("train.steps", 2000),)) for v in ("sign", "still")]
 try:
     obtain([order_for("fake-byhand", n, Runtime()) for n in needs], Plan(Path(sys.argv[1]), jobs=2), Progress())
-except SaccadeError as error:
+except VergenceError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
 """
@@ -154,27 +154,27 @@ def test_evidence_is_only_what_a_claim_named(tmp_path):
     shelf = Shelf(catalogue.load("fake-byhand"), {NEEDS[0]: done[0]})
     assert "error" in shelf.metrics(NEEDS[0])
     assert shelf.model(NEEDS[0])(__import__("torch").zeros(1, 6)).shape == (1, 1)
-    with pytest.raises(SaccadeError, match="does not name"):
+    with pytest.raises(VergenceError, match="does not name"):
         shelf.metrics(NEEDS[1])
 
 
 def test_costs_are_measured_through_the_systems_own_bench(monkeypatch):
     from types import SimpleNamespace
 
-    from saccade.benchmark import Contest
-    from saccade.claims import CannotJudge
-    from saccade.engine.bench import Memory
+    from vergence.benchmark import Contest
+    from vergence.claims import CannotJudge
+    from vergence.engine.bench import Memory
 
     listed = SimpleNamespace(contests=lambda: [Contest("race", lambda: None, {"twin": lambda: None})])
     monkeypatch.setattr(catalogue, "bench", lambda name: listed)
-    monkeypatch.setattr("saccade.engine.bench.core_share", lambda seconds=0: 1.0)
+    monkeypatch.setattr("vergence.engine.bench.core_share", lambda seconds=0: 1.0)
     shelf = Shelf(catalogue.load("fake-byhand"), {})
     assert len(shelf.times("race")["twin"]) == 7
-    with pytest.raises(SaccadeError, match="no contest 'rac' .*did you mean 'race'"):
+    with pytest.raises(VergenceError, match="no contest 'rac' .*did you mean 'race'"):
         shelf.times("rac")
-    monkeypatch.setattr("saccade.engine.bench.memory", lambda system, contest: {"twin": Memory(8192, 4 * 8192)})
+    monkeypatch.setattr("vergence.engine.bench.memory", lambda system, contest: {"twin": Memory(8192, 4 * 8192)})
     assert shelf.memory("race") == {"twin": 4.0}
-    monkeypatch.setattr("saccade.engine.bench.core_share", lambda seconds=0: 0.3)
+    monkeypatch.setattr("vergence.engine.bench.core_share", lambda seconds=0: 0.3)
     with pytest.raises(CannotJudge, match="too busy"):
         shelf.times("race")
 
@@ -217,7 +217,7 @@ def test_storing_one_claim_keeps_the_others(tmp_path, with_claims):
 @pytest.mark.parametrize("what", ["fingerprint", "shared_fingerprint"])
 def test_results_of_other_code_say_so(what, tmp_path, with_claims, monkeypatch):
     store(measure("fake-byhand", CLAIMS[2:], Plan(tmp_path, jobs=1), Progress(), ""), tmp_path / "fake-byhand")
-    monkeypatch.setattr(f"saccade.traces.{what}", lambda name: "another")
+    monkeypatch.setattr(f"vergence.traces.{what}", lambda name: "another")
     assert known("fake-byhand", tmp_path)[2].age == "unchecked"
 
 

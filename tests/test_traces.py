@@ -5,15 +5,15 @@ import json
 
 import pytest
 
-from saccade import catalogue, traces, versions
-from saccade.claims import Needs, above
-from saccade.cli.main import main
-from saccade.engine.trace import STEPS, Trace, record
-from saccade.errors import SaccadeError
-from saccade.ledger import known, measure, replay, store, with_traces
-from saccade.progress import Progress
-from saccade.run import Runtime
-from saccade.study import Plan, order_for
+from vergence import catalogue, traces, versions
+from vergence.claims import Needs, above
+from vergence.cli.main import main
+from vergence.engine.trace import STEPS, Trace, record
+from vergence.errors import VergenceError
+from vergence.ledger import known, measure, replay, store, with_traces
+from vergence.progress import Progress
+from vergence.run import Runtime
+from vergence.study import Plan, order_for
 
 NAME = "fake-byhand"
 NEED = Needs("sign", 0)
@@ -127,7 +127,7 @@ def test_recording_again_replaces_a_trace_and_keeps_the_others(place):
 def test_a_damaged_book_is_one_sentence(place):
     place.mkdir(parents=True)
     (place / traces.FILE).write_text('{"recordings": 3}')
-    with pytest.raises(SaccadeError, match=r"traces\.json"):
+    with pytest.raises(VergenceError, match=r"traces\.json"):
         traces.read(place)
 
 

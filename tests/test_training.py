@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.training import Optimiser, Phase, Schedule, Training
+from vergence.errors import VergenceError
+from vergence.training import Optimiser, Phase, Schedule, Training
 
 
 def theirs(make, steps):
@@ -52,14 +52,14 @@ def test_a_schedule_equals_pytorchs(schedule, make):
     ],
 )
 def test_a_phase_that_makes_no_sense_is_refused(fields, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         Phase(**fields)
 
 
 def test_an_optimiser_that_makes_no_sense_is_refused():
-    with pytest.raises(SaccadeError, match="every=0"):
+    with pytest.raises(VergenceError, match="every=0"):
         Optimiser(every=0)
-    with pytest.raises(SaccadeError, match="lr is at least 0, got nan"):
+    with pytest.raises(VergenceError, match="lr is at least 0, got nan"):
         Optimiser(lr=float("nan"))
 
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """The ``saccade`` command of an environment that has the wheel, and what it needs from the one tests run in."""
+    """The ``vergence`` command of an environment that has the wheel, and what it needs from the one tests run in."""
     folder = tmp_path_factory.mktemp("wheel")
     tree = folder / "tree"
     shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
@@ -24,7 +24,7 @@ def installed(tmp_path_factory):
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder), str(tree)]
     subprocess.run(build, check=True, capture_output=True, env=clean())
-    (wheel,) = folder.glob("saccade-*.whl")
+    (wheel,) = folder.glob("vergence-*.whl")
     shutil.rmtree(tree)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "env")], check=True)
     python = folder / "env" / "bin" / "python"
@@ -37,7 +37,7 @@ def installed(tmp_path_factory):
     # A path in a .pth file is searched, but the .pth files in it (such as that of an editable install) are not read.
     site = next((folder / "env" / "lib").glob("python*")) / "site-packages"
     (site / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return folder / "env" / "bin" / "saccade"
+    return folder / "env" / "bin" / "vergence"
 
 
 def clean():
@@ -51,7 +51,7 @@ def call(command, *args, cwd):
 
 def test_it_has_nothing_of_the_source_tree(installed, tmp_path):
     python = installed.with_name("python")
-    code = "import saccade, sys; print(saccade.__file__); print(*sys.path, sep='\\n')"
+    code = "import vergence, sys; print(vergence.__file__); print(*sys.path, sep='\\n')"
     found = call(python, "-c", code, cwd=tmp_path).stdout.splitlines()
     assert str(installed.parents[1]) in found[0]
     assert not any(str(ROOT / "src") in line for line in found)

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from saccade import catalogue, results
-from saccade.app import jobs, parts, picking, shelf
-from saccade.app.demo import Demo, Gallery, clicks_of, room_for, sentence
-from saccade.app.form import Field, form
-from saccade.app.jobs import OUTPUTS, Job, Jobs
-from saccade.app.limits import Limits
-from saccade.app.work import work
-from saccade.data.video import write_video
-from saccade.errors import SaccadeError
-from saccade.inputs import Artifact, Kind
+from vergence import catalogue, results
+from vergence.app import jobs, parts, picking, shelf
+from vergence.app.demo import Demo, Gallery, clicks_of, room_for, sentence
+from vergence.app.form import Field, form
+from vergence.app.jobs import OUTPUTS, Job, Jobs
+from vergence.app.limits import Limits
+from vergence.app.work import work
+from vergence.data.video import write_video
+from vergence.errors import VergenceError
+from vergence.inputs import Artifact, Kind
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_what_was_chosen_is_drawn():
 
 def test_there_are_only_so_many_places():
     picture = Image.new("RGB", (720, 720))
-    with pytest.raises(SaccadeError, match="as many as can be chosen"):
+    with pytest.raises(VergenceError, match="as many as can be chosen"):
         picking.clicked(picture, Kind.POINTS, [[0.0, 0.0]] * picking.MOST, [1, 1])
 
 
@@ -109,9 +109,9 @@ def untrained(gallery):
     """Weights of a preset of snl as nobody trained them: the id that the page's list has for them."""
     import torch
 
-    from saccade.engine.weights import Identity
-    from saccade.files import save_tensors
-    from saccade.run import Order, Run, Runtime
+    from vergence.engine.weights import Identity
+    from vergence.files import save_tensors
+    from vergence.run import Order, Run, Runtime
 
     def make(preset):
         system = catalogue.load("snl")
@@ -208,15 +208,15 @@ def test_a_tracklet_is_found_among_uploaded_ones(gallery, untrained, carried_out
 def test_what_the_weights_cannot_use_is_said(gallery, untrained, carried_out, preset, given, said):
     person(gallery.uploads / "query.zip", [1])
     given = {name: [str(gallery.uploads / file)] for name, file in given.items()}
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         carried_out(Demo(gallery, catalogue.load("snl")), given, untrained(preset))
 
 
 def test_a_wrong_input_leaves_nothing_behind(gallery):
     demo = Demo(gallery, catalogue.load("roadmetrics"))
-    with pytest.raises(SaccadeError, match="prediction is missing"):
+    with pytest.raises(VergenceError, match="prediction is missing"):
         demo.begin({"truth": graph(gallery.uploads / "a.graph")}, "")
-    with pytest.raises(SaccadeError, match="only files that were uploaded here"):
+    with pytest.raises(VergenceError, match="only files that were uploaded here"):
         demo.begin({"truth": "/etc/passwd", "prediction": "/etc/passwd"}, "")
     assert not list(gallery.jobs.folder.glob("*/*"))
 
@@ -225,7 +225,7 @@ def test_without_weights_the_offer_names_the_minutes(gallery, tmp_path):
     demo = Demo(gallery, catalogue.load("snl"))
     assert "about 2 minutes" in demo.offer()
     Image.new("RGB", (8, 8)).save(gallery.uploads / "a.png")
-    with pytest.raises(SaccadeError, match="no trained weights of snl yet"):
+    with pytest.raises(VergenceError, match="no trained weights of snl yet"):
         demo.begin({"images": [str(gallery.uploads / "a.png")]}, "")
 
 
@@ -234,14 +234,14 @@ def test_weights_are_picked_from_the_list_and_nothing_else(gallery, id):
     demo = Demo(gallery, catalogue.load("snl"))
     (gallery.runs / "snl").mkdir(parents=True)
     Image.new("RGB", (8, 8)).save(gallery.uploads / "a.png")
-    with pytest.raises(SaccadeError, match="no trained weights"):
+    with pytest.raises(VergenceError, match="no trained weights"):
         demo.begin({"images": [str(gallery.uploads / "a.png")]}, id)
 
 
 def test_uploads_together_are_bounded(gallery):
     room_for(900_000, gallery)
     (gallery.uploads / "a").write_bytes(bytes(200_000))
-    with pytest.raises(SaccadeError, match="no room for more uploads"):
+    with pytest.raises(VergenceError, match="no room for more uploads"):
         room_for(900_000, gallery)
 
 

@@ -7,11 +7,11 @@ from typing import Literal
 
 import pytest
 
-from saccade import catalogue
-from saccade.app.form import FILES, PICKED, SHOWN, documented, filled, form, safe_text
-from saccade.errors import SaccadeError
-from saccade.inputs import Boxes, Cloud, Folder, Image, Images, Kind, Point, Points, Text, Video
-from saccade.system import System
+from vergence import catalogue
+from vergence.app.form import FILES, PICKED, SHOWN, documented, filled, form, safe_text
+from vergence.errors import VergenceError
+from vergence.inputs import Boxes, Cloud, Folder, Image, Images, Kind, Point, Points, Text, Video
+from vergence.system import System
 
 NAMES = catalogue.names()
 
@@ -63,7 +63,7 @@ def test_an_empty_form_is_one_sentence_or_the_defaults(name):
     system = catalogue.load(name)
     required = [field for field in form(system) if field.required]
     if required:
-        with pytest.raises(SaccadeError, match=f"{required[0].label} is missing"):
+        with pytest.raises(VergenceError, match=f"{required[0].label} is missing"):
             filled(system, {})
     else:
         assert isinstance(filled(system, {}), system.inputs_type)
@@ -99,13 +99,13 @@ def test_what_was_given_becomes_typed_inputs():
 )
 def test_wrong_values_are_one_sentence(values, sentence):
     good = {"picture": "a.png", "word": "hello"} if values and "picture" not in values else {}
-    with pytest.raises(SaccadeError, match=sentence):
+    with pytest.raises(VergenceError, match=sentence):
         filled(Fake(), good | values)
 
 
 @pytest.mark.parametrize("text", ["/etc/passwd", "a/b", "..", "~root", "C:\\x", "a\0b", " --weights=x", "x" * 2001])
 def test_text_that_could_be_a_path_or_a_flag_is_refused(text):
-    with pytest.raises(SaccadeError, match="expects"):
+    with pytest.raises(VergenceError, match="expects"):
         safe_text("word", text)
 
 
@@ -117,7 +117,7 @@ def test_a_list_of_files_may_be_empty_where_others_are_given():
     system = catalogue.load("snl")
     found = filled(system, {"videos": ["/x/a.mp4"]})
     assert (found.images, [p.name for p in found.videos]) == ((), ["a.mp4"])
-    with pytest.raises(SaccadeError, match="images is missing"):
+    with pytest.raises(VergenceError, match="images is missing"):
         filled(system, {"top": 3})
 
 
@@ -140,7 +140,7 @@ def test_places_that_are_needed_without_a_picture_are_a_mistake_of_the_system():
     system = Fake()
     type(system).inputs_type, kept = Nowhere, Everything
     try:
-        with pytest.raises(SaccadeError, match="asks for places but for no picture"):
+        with pytest.raises(VergenceError, match="asks for places but for no picture"):
             form(system)
     finally:
         type(system).inputs_type = kept

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from saccade.app.jobs import INPUTS, Job, Jobs
-from saccade.app.limits import Limits
-from saccade.errors import SaccadeError
+from vergence.app.jobs import INPUTS, Job, Jobs
+from vergence.app.limits import Limits
+from vergence.errors import VergenceError
 
 SHORT = "import sys"
 LONG = "import time; time.sleep(600)"
@@ -50,7 +50,7 @@ def test_two_jobs_run_at_once_a_third_waits_and_a_fourth_is_turned_away(jobs):
     one, two, three = (ask(jobs, LONG) for _ in range(3))
     assert [job.state for job in (one, two, three)] == ["running", "running", "waiting"]
     assert jobs.ahead(three) == 0
-    with pytest.raises(SaccadeError, match="1 jobs are waiting already"):
+    with pytest.raises(VergenceError, match="1 jobs are waiting already"):
         ask(jobs, SHORT)
     jobs.cancel(one)
     until(lambda: three.state == "running")
@@ -101,7 +101,7 @@ def test_a_job_that_takes_too_long_is_ended_with_a_sentence(jobs):
 
 def test_a_failure_is_its_sentence_without_the_job_s_folder(jobs, tmp_path):
     folder = jobs.new_folder()
-    code = f"import sys; print('saccade: {folder}/in/images/a.png is not a picture', file=sys.stderr); sys.exit(2)"
+    code = f"import sys; print('vergence: {folder}/in/images/a.png is not a picture', file=sys.stderr); sys.exit(2)"
     job = ask(jobs, code, what="prediction", folder=folder)
     until(lambda: job.over)
     assert (job.state, job.error) == ("failed", "a.png is not a picture")
@@ -147,7 +147,7 @@ def test_closing_ends_everything(tmp_path):
     assert (running.state, waiting.state) == ("stopped", "stopped")
     assert gone(running.process)
     assert not folder.exists()
-    with pytest.raises(SaccadeError, match="closing"):
+    with pytest.raises(VergenceError, match="closing"):
         ask(jobs, SHORT)
 
 
@@ -159,5 +159,5 @@ def test_tokens_are_not_to_be_guessed():
 
 @pytest.mark.parametrize(("name", "value"), [("jobs", 0), ("upload_mb", 0), ("waiting", -1)])
 def test_limits_that_make_no_sense_are_refused(name, value):
-    with pytest.raises(SaccadeError, match=f"--{name.replace('_', '-')} is a number of at least"):
+    with pytest.raises(VergenceError, match=f"--{name.replace('_', '-')} is a number of at least"):
         Limits(**{name: value})

@@ -11,12 +11,12 @@ pytest.importorskip("gradio", reason="the gallery's pages need the extra `app`")
 
 from starlette.testclient import TestClient
 
-from saccade import catalogue
-from saccade.app import pages
-from saccade.app.jobs import OUTPUTS, Job
-from saccade.app.limits import Limits
-from saccade.app.server import create, is_loopback, opened
-from saccade.inputs import Artifact
+from vergence import catalogue
+from vergence.app import pages
+from vergence.app.jobs import OUTPUTS, Job
+from vergence.app.limits import Limits
+from vergence.app.server import create, is_loopback, opened
+from vergence.inputs import Artifact
 
 LOCAL = "http://127.0.0.1"
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from saccade.app.form import Field
-from saccade.app.limits import Limits
-from saccade.app.uploads import check, inside, place, sweep
-from saccade.errors import SaccadeError
-from saccade.inputs import Kind
+from vergence.app.form import Field
+from vergence.app.limits import Limits
+from vergence.app.uploads import check, inside, place, sweep
+from vergence.errors import VergenceError
+from vergence.inputs import Kind
 
 LIMITS = Limits(upload_mb=1, files=3, megapixels=1, video_seconds=2, cloud_points=100)
 
@@ -44,7 +44,7 @@ def bytes_of_png(size=(8, 6)):
 
 
 def refused(kind, paths, folder, match, limits=LIMITS):
-    with pytest.raises(SaccadeError, match=match):
+    with pytest.raises(VergenceError, match=match):
         check(field(kind), paths, folder, limits)
 
 
@@ -56,16 +56,16 @@ def test_a_file_outside_the_upload_folder_is_not_used_however_it_is_reached(tmp_
     uploads.mkdir()
     (uploads / "link.png").symlink_to(secret)
     for path in (secret, uploads / ".." / "secret.png", uploads / "link.png", "/etc/passwd"):
-        with pytest.raises(SaccadeError, match="only files that were uploaded here"):
+        with pytest.raises(VergenceError, match="only files that were uploaded here"):
             inside(path, uploads)
     for path in (uploads / "gone.png", "\0", "a" * 5000):
-        with pytest.raises(SaccadeError, match="not there any more"):
+        with pytest.raises(VergenceError, match="not there any more"):
             inside(path, uploads)
     assert inside(png(uploads / "own.png"), uploads) == (uploads / "own.png").resolve()
 
 
 def test_a_folder_is_no_file(tmp_path):
-    with pytest.raises(SaccadeError, match="only files"):
+    with pytest.raises(VergenceError, match="only files"):
         inside(tmp_path, tmp_path.parent)
 
 
@@ -130,7 +130,7 @@ def test_names_of_visitors_become_plain_names(tmp_path):
 
 
 def video(path, frames=5, fps=10.0):
-    from saccade.data.video import write_video
+    from vergence.data.video import write_video
 
     return write_video(path, [np.full((32, 48, 3), 9 * n % 255, np.uint8) for n in range(frames)], fps)
 
@@ -158,7 +158,7 @@ def test_a_list_that_names_other_files_is_no_video(tmp_path):
 
 def test_a_damaged_video_is_a_sentence_without_paths(tmp_path):
     (tmp_path / "bad.mp4").write_bytes(b"\0\0\0\x18ftypisom" + bytes(300))
-    with pytest.raises(SaccadeError, match="bad.mp4 is not a readable video") as error:
+    with pytest.raises(VergenceError, match="bad.mp4 is not a readable video") as error:
         check(field(Kind.VIDEO), [tmp_path / "bad.mp4"], tmp_path, LIMITS)
     assert str(tmp_path) not in str(error.value)
 
@@ -294,7 +294,7 @@ def test_a_zip_that_lies_about_its_size_is_found_out(tmp_path):
     content = (tmp_path / "a.zip").read_bytes().replace(struct.pack("<I", 1_100_000), struct.pack("<I", 100))
     (tmp_path / "a.zip").write_bytes(content)
     found = check(field(Kind.FOLDER), [tmp_path / "a.zip"], tmp_path, LIMITS)
-    with pytest.raises(SaccadeError, match="a.zip"):
+    with pytest.raises(VergenceError, match="a.zip"):
         place(field(Kind.FOLDER), found, tmp_path / "job", LIMITS)
 
 
@@ -312,7 +312,7 @@ def test_a_zip_with_too_many_files_or_none_is_refused(tmp_path):
     refused(Kind.FOLDER, [zipped(tmp_path / "a.zip", {f"{n}": b"x" for n in range(4)})], tmp_path, "holds 4 files")
     refused(Kind.FOLDER, [zipped(tmp_path / "b.zip", {})], tmp_path, "holds no file")
     found = check(field(Kind.FOLDER), [zipped(tmp_path / "c.zip", {"a.txt": b"x"})], tmp_path, LIMITS)
-    with pytest.raises(SaccadeError, match="no picture in c.zip"):
+    with pytest.raises(VergenceError, match="no picture in c.zip"):
         place(field(Kind.FOLDER), found, tmp_path / "job", LIMITS)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-VARIABLE = "SACCADE_BROWSER"
+VARIABLE = "VERGENCE_BROWSER"
 
 
 def pytest_collection_modifyitems(items):
@@ -29,7 +29,7 @@ def missing():
         return "a real browser is used by `make test-browser`"
     for package in ("gradio", "selenium"):
         if importlib.util.find_spec(package) is None:
-            return f"needs {package}: pip install 'saccade[app,browser]'"
+            return f"needs {package}: pip install 'vergence[app,browser]'"
     if not (driver() and browser_path()):
         return "needs a browser and its driver: apt-get install chromium chromium-driver"
     return ""
@@ -61,12 +61,12 @@ nonsense. Of several presets a page takes the last one made, unless asked for an
 def runs(tmp_path_factory):
     """A runs folder with weights of every system whose demo is tried."""
     from helpers import short
-    from saccade import catalogue
-    from saccade.engine.execute import working
-    from saccade.engine.weights import Identity
-    from saccade.files import save_tensors
-    from saccade.progress import Progress
-    from saccade.run import Order, Run, Runtime
+    from vergence import catalogue
+    from vergence.engine.execute import working
+    from vergence.engine.weights import Identity
+    from vergence.files import save_tensors
+    from vergence.progress import Progress
+    from vergence.run import Order, Run, Runtime
 
     root = tmp_path_factory.mktemp("runs")
     for (name, preset), changes in SMALL.items():
@@ -92,7 +92,7 @@ def gallery(runs, tmp_path_factory):
 
 
 def opened(runs, cwd, *flags):
-    command = [sys.executable, "-m", "saccade", "gallery", "--no-open", "--port", "0", "--runs", str(runs), *flags]
+    command = [sys.executable, "-m", "vergence", "gallery", "--no-open", "--port", "0", "--runs", str(runs), *flags]
     places = [str(Path(__file__).parents[1] / "contract" / "fakes"), os.environ.get("PYTHONPATH", "")]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}  # with guests of the catalogue
     process = subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

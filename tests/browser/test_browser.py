@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from saccade import catalogue
+from vergence import catalogue
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -28,7 +28,7 @@ def picture(path, seed=0, size=(64, 48)):
 
 
 def video(path, frames=6):
-    from saccade.data.video import write_video
+    from vergence.data.video import write_video
 
     ground = np.random.default_rng(0).integers(0, 90, (96, 128, 3), dtype=np.uint8)
     made = []
@@ -79,7 +79,7 @@ def test_a_card_leads_to_a_page_with_claims_and_their_verdicts(gallery, visitor)
     assert len(seen.all("#claims .claim")) == len(catalogue.load("roadmetrics").claims)
     counts = [int(n) for n in re.findall(r"\d+", seen.text("#claims .tally"))]
     assert sum(counts) == len(catalogue.load("roadmetrics").claims)
-    seen.says("#reports", "saccade run roadmetrics")
+    seen.says("#reports", "vergence run roadmetrics")
 
 
 # A demo of each kind --------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def working():
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if b"saccade.app.work" in path.read_bytes():
+            if b"vergence.app.work" in path.read_bytes():
                 found.append(path)
     return found
 

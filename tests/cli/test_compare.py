@@ -1,4 +1,4 @@
-"""``saccade compare``: what differs is shown, what is the same is not."""
+"""``vergence compare``: what differs is shown, what is the same is not."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from helpers import short, start
-from saccade import catalogue
-from saccade.cli.main import main
-from saccade.config import override
-from saccade.engine.execute import execute
-from saccade.files import read_json, write_json
-from saccade.progress import Progress
+from vergence import catalogue
+from vergence.cli.main import main
+from vergence.config import override
+from vergence.engine.execute import execute
+from vergence.files import read_json, write_json
+from vergence.progress import Progress
 
 
 @pytest.fixture

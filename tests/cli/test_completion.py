@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from saccade import catalogue
-from saccade.cli import completion
-from saccade.cli.main import COMMANDS, main
+from vergence import catalogue
+from vergence.cli import completion
+from vergence.cli.main import COMMANDS, main
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def test_commands_names_and_kept_flags_need_no_torch(tmp_path):
     words("train", "snl", "--")
     code = """
 import sys
-from saccade.cli.main import main
+from vergence.cli.main import main
 for line in ("tr", "train,", "train,snl,--preset,", "train,snl,--mod", "list,--"):
     assert main(["completion", "words", *line.split(",")]) == 0
 assert "torch" not in sys.modules
@@ -108,7 +108,7 @@ assert "torch" not in sys.modules
 def test_a_script_is_printed_and_its_shell_can_read_it(shell, tmp_path, capsys):
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    assert "saccade completion words" in script
+    assert "vergence completion words" in script
     assert main(["completion", shell, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"shell": shell, "script": script}
     if shutil.which(shell):
@@ -118,20 +118,20 @@ def test_a_script_is_printed_and_its_shell_can_read_it(shell, tmp_path, capsys):
 
 
 def test_bash_completes_with_it(tmp_path):
-    program = tmp_path / "saccade"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m saccade "$@"\n')
+    program = tmp_path / "vergence"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m vergence "$@"\n')
     program.chmod(0o755)
     (tmp_path / "script").write_text(completion.SCRIPTS["bash"])
     ask = f"""
 source {tmp_path}/script
-COMP_WORDS=(saccade show sn); COMP_CWORD=2; _saccade_complete; echo "${{COMPREPLY[@]}}"
-COMP_WORDS=(saccade train snl --); COMP_CWORD=1; _saccade_complete; echo "${{COMPREPLY[@]}}"
-complete -p saccade
+COMP_WORDS=(vergence show sn); COMP_CWORD=2; _vergence_complete; echo "${{COMPREPLY[@]}}"
+COMP_WORDS=(vergence train snl --); COMP_CWORD=1; _vergence_complete; echo "${{COMPREPLY[@]}}"
+complete -p vergence
 """
     path = f"{tmp_path}:/usr/bin:/bin"
     done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, env=os.environ | {"PATH": path})
     assert done.stdout.splitlines()[:2] == ["snl", "train"], done.stderr
-    assert "_saccade_complete" in done.stdout
+    assert "_vergence_complete" in done.stdout
 
 
 def test_another_shell_is_one_sentence(capsys):

@@ -1,4 +1,4 @@
-"""``saccade data check``: a whole data set is said to be whole, and everything wrong in another is named."""
+"""``vergence data check``: a whole data set is said to be whole, and everything wrong in another is named."""
 
 import json
 
@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from recognition.snl.fixtures import cifar10_binary, cifar10_python, class_folders
-from saccade import catalogue, datacheck
-from saccade.cli.main import main
-from saccade.data.layouts import Layout
-from saccade.errors import SaccadeError
+from vergence import catalogue, datacheck
+from vergence.cli.main import main
+from vergence.data.layouts import Layout
+from vergence.errors import VergenceError
 
 
 def checked(capsys, *args):
@@ -121,7 +121,7 @@ def test_a_reader_that_fails_in_its_own_way_is_one_sentence_a_sample(here, monke
     ("args", "said"),
     [
         ([], "needs to know what to do"),
-        (["chek"], "saccade data has no 'chek' (did you mean 'check'?)"),
+        (["chek"], "vergence data has no 'chek' (did you mean 'check'?)"),
         (["check", "cifar9:x"], "no layout 'cifar9'"),
         (["check", "cifar10:nowhere"], "nowhere does not exist; expected cifar-10-batches-py or -bin"),
         (["check", "embedded"], "embedded data is made, not read"),
@@ -140,9 +140,9 @@ def test_what_cannot_be_checked_is_one_sentence(args, said, here, capsys):
 
 
 def test_it_is_a_python_call_too(here):
-    import saccade
+    import vergence
 
     cifar10_binary(here / "data")
-    assert saccade.check_data("cifar10:data").whole
-    with pytest.raises(SaccadeError, match="does not exist"):
-        saccade.check_data("cifar10:nowhere")
+    assert vergence.check_data("cifar10:data").whole
+    with pytest.raises(VergenceError, match="does not exist"):
+        vergence.check_data("cifar10:nowhere")

@@ -1,4 +1,4 @@
-"""``saccade doctor``: sound set-ups are sound, and what is wrong with others is said."""
+"""``vergence doctor``: sound set-ups are sound, and what is wrong with others is said."""
 
 import json
 import os
@@ -7,10 +7,10 @@ import stat
 import pytest
 
 from helpers import short, start
-from saccade import catalogue, doctor
-from saccade.cli.main import main
-from saccade.engine.execute import execute
-from saccade.progress import Progress
+from vergence import catalogue, doctor
+from vergence.cli.main import main
+from vergence.engine.execute import execute
+from vergence.progress import Progress
 
 WORKS = {"torch": {"done": True, "build": "2", "devices": ["cpu"]}, "kernels": {"done": True}}
 

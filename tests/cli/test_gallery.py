@@ -1,4 +1,4 @@
-"""``saccade gallery`` from the command line."""
+"""``vergence gallery`` from the command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.util
 
 import pytest
 
-from saccade.cli.main import main
+from vergence.cli.main import main
 
 
 def test_without_gradio_it_says_how_to_get_it(monkeypatch, capsys):
@@ -16,7 +16,7 @@ def test_without_gradio_it_says_how_to_get_it(monkeypatch, capsys):
     )
     assert main(["gallery"]) == 2
     assert capsys.readouterr().err == (
-        "saccade: the gallery needs Gradio, which is not installed: pip install 'saccade[app]'\n"
+        "vergence: the gallery needs Gradio, which is not installed: pip install 'vergence[app]'\n"
     )
 
 

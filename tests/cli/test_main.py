@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from saccade import catalogue
-from saccade.claims import above
-from saccade.cli.main import main
-from saccade.run import Run, runs
+from vergence import catalogue
+from vergence.claims import above
+from vergence.cli.main import main
+from vergence.run import Run, runs
 
 FAKES = Path(__file__).parents[1] / "contract" / "fakes"
 
@@ -19,7 +19,7 @@ FAKES = Path(__file__).parents[1] / "contract" / "fakes"
 def test_no_arguments_greet_with_the_four_things_one_would_do_first(capsys):
     assert main([]) == 0
     said = capsys.readouterr().out
-    assert all(f"saccade {command}" in said for command in ("list", "show", "run", "predict"))
+    assert all(f"vergence {command}" in said for command in ("list", "show", "run", "predict"))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_predictions_appear_together_or_not_at_all(here, capsys):
 
 
 def test_a_reader_that_has_gone_is_no_error(tmp_path):
-    command = f"{sys.executable} -m saccade show snl | head -1; echo ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -m vergence show snl | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "0"
     assert done.stderr == ""
@@ -250,7 +250,7 @@ def test_claims_measures_stores_and_shows(here, capsys):
     assert main(["claims", "fake-ruler", "--runs", "runs", "--json", "--quiet"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)
     assert entry["judgement"]["verdict"] == "holds"
-    assert entry["command"] == "saccade claims fake-ruler --json --quiet"  # and not where runs were kept
+    assert entry["command"] == "vergence claims fake-ruler --json --quiet"  # and not where runs were kept
     assert (here / "runs" / "fake-ruler" / "claims.json").exists()
     assert main(["claims", "fake-ruler", "--known"]) == 0
     assert "holds" in capsys.readouterr().out
@@ -268,8 +268,8 @@ def test_claims_go_on_in_the_background_if_asked(here, capsys, monkeypatch):
 
 @pytest.fixture
 def one_contest(monkeypatch):
-    from saccade import catalogue
-    from saccade.benchmark import Contest
+    from vergence import catalogue
+    from vergence.benchmark import Contest
 
     class Bench:
         @staticmethod
@@ -292,6 +292,6 @@ def test_bench_prints_ratios_and_what_the_engine_adds(here, capsys, one_contest)
 
 
 def test_bench_refuses_a_machine_that_is_too_busy_to_tell(here, capsys, one_contest, monkeypatch):
-    monkeypatch.setattr("saccade.engine.bench.core_share", lambda seconds=0: 0.5)
+    monkeypatch.setattr("vergence.engine.bench.core_share", lambda seconds=0: 0.5)
     assert main(["bench", "snl", "--quiet"]) == 1
     assert "too busy to compare" in capsys.readouterr().err

@@ -1,8 +1,8 @@
 """What every system of the catalogue must do, the fakes included. A new system gets these checks for nothing.
 
 A system's own test folder has a ``fixtures.py`` with two things: ``layouts``, by layout name a function (or several by
-the name of the form) that writes a small data set from the published names, never with Saccade's own writers; and
-``prediction(folder)``, which writes files for ``saccade predict`` and returns the arguments.
+the name of the form) that writes a small data set from the published names, never with Vergence's own writers; and
+``prediction(folder)``, which writes files for ``vergence predict`` and returns the arguments.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ import pytest
 import torch
 
 from helpers import short, start, stop_and_go_on
-from saccade import catalogue
-from saccade.claims import judge
-from saccade.cli.main import main
-from saccade.config import from_json, to_json
-from saccade.context import Context
-from saccade.data.layouts import Layout
-from saccade.engine.evaluate import run_evaluation
-from saccade.engine.execute import execute, working
-from saccade.engine.optimisers import build_optimiser
-from saccade.engine.weights import Identity, identify, load_model
-from saccade.errors import SaccadeError
-from saccade.exporting import CannotExport, export
-from saccade.inputs import kinds
-from saccade.progress import Progress
-from saccade.run import Order, Runtime
+from vergence import catalogue
+from vergence.claims import judge
+from vergence.cli.main import main
+from vergence.config import from_json, to_json
+from vergence.context import Context
+from vergence.data.layouts import Layout
+from vergence.engine.evaluate import run_evaluation
+from vergence.engine.execute import execute, working
+from vergence.engine.optimisers import build_optimiser
+from vergence.engine.weights import Identity, identify, load_model
+from vergence.errors import VergenceError
+from vergence.exporting import CannotExport, export
+from vergence.inputs import kinds
+from vergence.progress import Progress
+from vergence.run import Order, Runtime
 
 TESTS = Path(__file__).parents[1]
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
@@ -366,7 +366,7 @@ def test_a_reader_refuses_every_file_cut_short(name, layout, form, trained, here
         content = file.read_bytes()
         for length in (0, 1, len(content) // 2 + 1):
             file.write_bytes(content[:length])
-            with pytest.raises(SaccadeError) as refusal:
+            with pytest.raises(VergenceError) as refusal:
                 _read_everything(reader, path)
             assert file.name in str(refusal.value), f"{file.name} was cut to {length}, and it said: {refusal.value}"
         file.write_bytes(content)

@@ -7,15 +7,15 @@ import zipfile
 
 import pytest
 
-from saccade.data.archives import unpacked
-from saccade.data.layouts import Layout, find
-from saccade.errors import SaccadeError
+from vergence.data.archives import unpacked
+from vergence.data.layouts import Layout, find
+from vergence.errors import VergenceError
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
     place = tmp_path / "home"
-    monkeypatch.setenv("SACCADE_HOME", str(place))
+    monkeypatch.setenv("VERGENCE_HOME", str(place))
     return place
 
 
@@ -66,7 +66,7 @@ def test_a_layout_takes_the_archive_it_is_handed_out_as(archive, tmp_path):
 @pytest.mark.parametrize("kind", ["bad.zip", "bad.tar.gz"])
 def test_an_entry_that_leads_outside_is_refused_and_nothing_is_written(name, kind, tmp_path, home):
     path = make(tmp_path / kind, {"first": b"1", name: b"2"})
-    with pytest.raises(SaccadeError, match=r"would be written outside its folder$"):
+    with pytest.raises(VergenceError, match=r"would be written outside its folder$"):
         unpacked(path)
     assert list((home / "unpacked").iterdir()) == []
     assert not list(tmp_path.rglob("outside"))
@@ -74,7 +74,7 @@ def test_an_entry_that_leads_outside_is_refused_and_nothing_is_written(name, kin
 
 @pytest.mark.parametrize("kind", ["bad.zip", "bad.tar.gz"])
 def test_a_link_is_refused(kind, tmp_path, home):
-    with pytest.raises(SaccadeError, match="'link' is neither a file nor a folder"):
+    with pytest.raises(VergenceError, match="'link' is neither a file nor a folder"):
         unpacked(make(tmp_path / kind, {"first": b"1", "link": None}))
     assert list((home / "unpacked").iterdir()) == []
 
@@ -84,6 +84,6 @@ def test_an_archive_cut_short_is_one_sentence_and_leaves_nothing(share, archive,
     path = archive(a=bytes(range(256)) * 40, b=b"2" * 3000)
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * share)])
-    with pytest.raises(SaccadeError, match=f"{path.name} is (not a whole archive|an empty archive)"):
+    with pytest.raises(VergenceError, match=f"{path.name} is (not a whole archive|an empty archive)"):
         unpacked(path)
     assert list((home / "unpacked").iterdir()) == []

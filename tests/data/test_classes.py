@@ -2,8 +2,8 @@
 
 import pytest
 
-from saccade.data.classes import Classes
-from saccade.errors import SaccadeError
+from vergence.data.classes import Classes
+from vergence.errors import VergenceError
 
 
 def test_a_class_has_its_name_or_else_its_number():
@@ -13,7 +13,7 @@ def test_a_class_has_its_name_or_else_its_number():
 
 @pytest.mark.parametrize(("classes", "labels"), [(0, ()), (3, ("a",)), (10**7, ())])
 def test_names_that_are_not_as_many_as_classes_are_refused(classes, labels):
-    with pytest.raises(SaccadeError, match="are not the facts of a classifier"):
+    with pytest.raises(VergenceError, match="are not the facts of a classifier"):
         Classes(classes, labels)
 
 
@@ -21,5 +21,5 @@ def test_data_of_other_classes_is_refused_and_both_lists_are_shown():
     known = Classes(4, ("a", "b", "c", "d"))
     known.refuse_others(["a", "b", "c", "d"])
     Classes(2).refuse_others(["x", "y"])  # weights that know no names take any
-    with pytest.raises(SaccadeError, match=r"the classes a, b, c and 1 more, the data has a, c"):
+    with pytest.raises(VergenceError, match=r"the classes a, b, c and 1 more, the data has a, c"):
         known.refuse_others(["a", "c"])

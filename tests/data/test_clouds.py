@@ -5,8 +5,8 @@ import struct
 import numpy as np
 import pytest
 
-from saccade.data.clouds import read_cloud
-from saccade.errors import SaccadeError
+from vergence.data.clouds import read_cloud
+from vergence.errors import VergenceError
 
 POINTS = np.random.default_rng(0).normal(0, 10, (23, 3)).astype(np.float32)
 
@@ -91,7 +91,7 @@ def test_files_cut_short_are_refused_by_name(name, tmp_path):
     content = path.read_bytes()
     for length in (0, 1, len(content) // 2 + 1, len(content) - 200):
         path.write_bytes(content[:length])
-        with pytest.raises(SaccadeError, match=name) as refusal:
+        with pytest.raises(VergenceError, match=name) as refusal:
             read_cloud(path)
         assert "\n" not in str(refusal.value)
 
@@ -111,7 +111,7 @@ def test_files_cut_short_are_refused_by_name(name, tmp_path):
 )
 def test_what_is_no_cloud_is_refused(array, said, tmp_path):
     np.save(tmp_path / "odd.npy", array)
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         read_cloud(tmp_path / "odd.npy")
 
 
@@ -123,13 +123,13 @@ def test_integers_and_halves_are_numbers_too(tmp_path):
 
 def test_pickles_in_arrays_are_not_opened(tmp_path):
     np.save(tmp_path / "evil.npy", np.array([{"a": 1}], object), allow_pickle=True)
-    with pytest.raises(SaccadeError, match=r"evil\.npy is not a whole \.npy file of numbers"):
+    with pytest.raises(VergenceError, match=r"evil\.npy is not a whole \.npy file of numbers"):
         read_cloud(tmp_path / "evil.npy")
 
 
 def test_several_clouds_in_one_file_need_a_name(tmp_path):
     np.savez(tmp_path / "two.npz", a=POINTS, b=POINTS)
-    with pytest.raises(SaccadeError, match="has the arrays a, b"):
+    with pytest.raises(VergenceError, match="has the arrays a, b"):
         read_cloud(tmp_path / "two.npz")
 
 
@@ -137,15 +137,15 @@ def test_several_clouds_in_one_file_need_a_name(tmp_path):
     ("name", "said"), [("a.xyz", "no point cloud that can be read"), ("none.ply", "does not exist")]
 )
 def test_other_files_are_refused(name, said, tmp_path):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         read_cloud(tmp_path / name)
 
 
 def test_a_ply_without_points_first_or_without_depth_is_refused(tmp_path):
     path = tmp_path / "odd.ply"
     path.write_bytes(b"ply\nformat ascii 1.0\nelement face 0\nproperty list uchar int v\nend_header\n")
-    with pytest.raises(SaccadeError, match="first element is not 'vertex'"):
+    with pytest.raises(VergenceError, match="first element is not 'vertex'"):
         read_cloud(path)
     path.write_bytes(b"ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nend_header\n1\n")
-    with pytest.raises(SaccadeError, match="its points have x, not x, y and z"):
+    with pytest.raises(VergenceError, match="its points have x, not x, y and z"):
         read_cloud(path)

@@ -5,9 +5,9 @@ import pytest
 import torch
 from PIL import Image
 
-from saccade.data import images
-from saccade.data.draw import Panel, grid, overlay
-from saccade.errors import SaccadeError
+from vergence.data import images
+from vergence.data.draw import Panel, grid, overlay
+from vergence.errors import VergenceError
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_every_mode_is_read_as_rgb_bytes(mode, value, expected, tmp_path):
 def test_what_is_no_picture_is_refused_by_name(content, tmp_path):
     path = tmp_path / "bad.png"
     path.write_bytes(content)
-    with pytest.raises(SaccadeError, match=r"bad\.png is not a readable picture"):
+    with pytest.raises(VergenceError, match=r"bad\.png is not a readable picture"):
         images.read_image(path)
 
 

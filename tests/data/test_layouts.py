@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from saccade.data.layouts import Layout, find
-from saccade.errors import SaccadeError
+from vergence.data.layouts import Layout, find
+from vergence.errors import VergenceError
 
 LAYOUTS = {"cifar10": Layout(lambda p, s: p, "the batches"), "folder": Layout(lambda p, s: p, "class folders")}
 
@@ -27,10 +27,10 @@ def test_a_layout_and_a_plain_path_find_their_reader(tmp_path):
     ],
 )
 def test_what_is_not_there_is_named(source, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         find(source, LAYOUTS)
 
 
 def test_a_windows_drive_is_a_path():
-    with pytest.raises(SaccadeError, match="does not exist"):
+    with pytest.raises(VergenceError, match="does not exist"):
         find(str(Path("C:/nowhere")), LAYOUTS)

@@ -6,8 +6,8 @@ import signal
 import pytest
 import torch
 
-from saccade.data.loader import Augmented, InOrder, Plan
-from saccade.errors import SaccadeError
+from vergence.data.loader import Augmented, InOrder, Plan
+from vergence.errors import VergenceError
 
 
 def noisy(count=20):
@@ -50,7 +50,7 @@ def test_the_pieces_of_all_processes_make_the_batch_and_their_weights_its_mean(p
 
 
 def test_a_batch_that_cannot_be_shared_is_refused():
-    with pytest.raises(SaccadeError, match="batch of 1 samples cannot be shared by 2 processes"):
+    with pytest.raises(VergenceError, match="batch of 1 samples cannot be shared by 2 processes"):
         Plan([1, 2, 3], 2, (0,), drop_last=False, world=2).epoch(0)
 
 
@@ -71,7 +71,7 @@ def test_a_batch_larger_than_the_data_is_the_data():
 
 
 def test_empty_data_is_refused():
-    with pytest.raises(SaccadeError, match="training data is empty"):
+    with pytest.raises(VergenceError, match="training data is empty"):
         Plan([], 4, (0,))
 
 
@@ -83,7 +83,7 @@ def test_in_order_leaves_nothing_out_and_draws_nothing():
 class Bad(list):
     def __getitem__(self, index):
         if index == 3:
-            raise SaccadeError("picture 3 is not readable")
+            raise VergenceError("picture 3 is not readable")
         return index
 
 
@@ -96,15 +96,15 @@ class Deadly(list):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_what_is_wrong_with_a_sample_is_one_sentence_with_workers_too(workers):
-    with pytest.raises(SaccadeError, match=r"^picture 3 is not readable$"):
+    with pytest.raises(VergenceError, match=r"^picture 3 is not readable$"):
         list(InOrder(Bad(range(5)), range(5), 2, workers))
     stream = Plan(Bad(range(5)), 1, (0,)).stream(0, 0, workers)
-    with pytest.raises(SaccadeError, match=r"^picture 3 is not readable$"):
+    with pytest.raises(VergenceError, match=r"^picture 3 is not readable$"):
         for _ in range(5):
             next(stream)
 
 
 def test_a_worker_that_dies_is_one_sentence():
-    with pytest.raises(SaccadeError, match="a process that reads data died") as failure:
+    with pytest.raises(VergenceError, match="a process that reads data died") as failure:
         list(InOrder(Deadly(range(5)), range(5), 2, workers=1))
     assert failure.value.exit_code == 1

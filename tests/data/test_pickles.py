@@ -6,8 +6,8 @@ import pickle
 import numpy as np
 import pytest
 
-from saccade.data.pickles import read_arrays
-from saccade.errors import SaccadeError
+from vergence.data.pickles import read_arrays
+from vergence.errors import VergenceError
 
 
 @pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
@@ -30,7 +30,7 @@ class Evil:
 def test_a_pickle_that_would_run_code_is_refused_and_runs_nothing(tmp_path):
     path, mark = tmp_path / "evil", tmp_path / "mark"
     path.write_bytes(pickle.dumps({b"data": Evil(mark)}))
-    with pytest.raises(SaccadeError, match="more than data"):
+    with pytest.raises(VergenceError, match="more than data"):
         read_arrays(path)
     assert not mark.exists()
 
@@ -38,7 +38,7 @@ def test_a_pickle_that_would_run_code_is_refused_and_runs_nothing(tmp_path):
 def test_a_cut_pickle_is_refused_by_name(tmp_path):
     path = tmp_path / "half"
     path.write_bytes(pickle.dumps(np.zeros(100))[:60])
-    with pytest.raises(SaccadeError, match="half is not a whole pickle"):
+    with pytest.raises(VergenceError, match="half is not a whole pickle"):
         read_arrays(path)
 
 
@@ -57,7 +57,7 @@ def test_a_few_bytes_cannot_ask_for_gigabytes(content, tmp_path):
     path.write_bytes(content)
     tracemalloc.start()
     try:
-        with pytest.raises(SaccadeError, match="bomb is not a whole pickle"):
+        with pytest.raises(VergenceError, match="bomb is not a whole pickle"):
             read_arrays(path)
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:

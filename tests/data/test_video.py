@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from saccade.data.video import is_video, open_video, write_video
-from saccade.errors import SaccadeError
+from vergence.data.video import is_video, open_video, write_video
+from vergence.errors import VergenceError
 
 
 def counting(count, height=48, width=64):
@@ -119,7 +119,7 @@ def test_a_broken_tail_ends_the_pass_and_is_counted(name, tmp_path):
     if name == "a.ts":  # a stream that says nothing of its length can be cut anywhere
         return
     assert video.lost >= 100 - len(seen) - 2
-    with pytest.raises(SaccadeError, match="is damaged: frame 99 of 100 cannot be read"):
+    with pytest.raises(VergenceError, match="is damaged: frame 99 of 100 cannot be read"):
         video.at([0, 99])
     assert number(video.at([5])[0]) == 5
 
@@ -128,44 +128,44 @@ def test_sound_alone_is_not_a_video(tmp_path):
     with wave.open(str(tmp_path / "a.wav"), "wb") as file:
         file.setparams((1, 2, 8000, 0, "NONE", ""))
         file.writeframes(bytes(16000))
-    with pytest.raises(SaccadeError, match=r"a\.wav has no pictures in it, only sound"):
+    with pytest.raises(VergenceError, match=r"a\.wav has no pictures in it, only sound"):
         open_video(tmp_path / "a.wav")
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"not a video at all" * 100, bytes(5000)])
 def test_what_is_no_video_is_refused_by_name(content, tmp_path):
     (tmp_path / "a.mp4").write_bytes(content)
-    with pytest.raises(SaccadeError, match=r"a\.mp4 is not a readable video"):
+    with pytest.raises(VergenceError, match=r"a\.mp4 is not a readable video"):
         open_video(tmp_path / "a.mp4")
 
 
 def test_a_playlist_cannot_reach_outside(tmp_path):
     (tmp_path / "a.m3u8").write_text("#EXTM3U\n#EXTINF:1,\nhttp://localhost:1/a.ts\n#EXT-X-ENDLIST\n")
-    with pytest.raises(SaccadeError, match=r"a\.m3u8"):
+    with pytest.raises(VergenceError, match=r"a\.m3u8"):
         open_video(tmp_path / "a.m3u8")
 
 
 def test_bad_sources_are_one_sentence(tmp_path):
-    with pytest.raises(SaccadeError, match="nowhere.mp4 does not exist"):
+    with pytest.raises(VergenceError, match="nowhere.mp4 does not exist"):
         open_video(tmp_path / "nowhere.mp4")
-    with pytest.raises(SaccadeError, match="does not exist"):
+    with pytest.raises(VergenceError, match="does not exist"):
         open_video("a\0b")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(SaccadeError, match="empty holds no frames"):
+    with pytest.raises(VergenceError, match="empty holds no frames"):
         open_video(tmp_path / "empty")
-    with pytest.raises(SaccadeError, match="camera 99"):
+    with pytest.raises(VergenceError, match="camera 99"):
         open_video(99)
     video = open_video(write_video(tmp_path / "a.mp4", counting(4), 10))
-    with pytest.raises(SaccadeError, match="has the frames 0 to 3, not 4"):
+    with pytest.raises(VergenceError, match="has the frames 0 to 3, not 4"):
         video.at([0, 4])
-    with pytest.raises(SaccadeError, match="no frame of"):
+    with pytest.raises(VergenceError, match="no frame of"):
         video.at([])
 
 
 def test_frames_of_different_sizes_are_refused_by_name(tmp_path):
     for index, side in enumerate((20, 20, 30)):
         Image.new("RGB", (40, side)).save(tmp_path / f"{index}.png")
-    with pytest.raises(SaccadeError, match=r"2\.png is 30x40 \(height x width\), but 0\.png before it is 20x40"):
+    with pytest.raises(VergenceError, match=r"2\.png is 30x40 \(height x width\), but 0\.png before it is 20x40"):
         list(open_video(tmp_path))
 
 
@@ -178,12 +178,12 @@ def test_frames_of_different_sizes_are_refused_by_name(tmp_path):
     ],
 )
 def test_what_cannot_be_written_leaves_nothing_behind(frames, said, tmp_path):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         write_video(tmp_path / "a.mp4", frames, 10)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(SaccadeError, match="not named like a video"):
+    with pytest.raises(VergenceError, match="not named like a video"):
         write_video(tmp_path / "a.txt", counting(2), 10)
-    with pytest.raises(SaccadeError, match="more than 0 frames per second"):
+    with pytest.raises(VergenceError, match="more than 0 frames per second"):
         write_video(tmp_path / "a.mp4", counting(2), 0)
 
 
@@ -193,7 +193,7 @@ def test_a_file_of_which_no_frame_can_be_read_says_so(tmp_path):
     content = path.read_bytes()
     path.write_bytes(content[: content.index(b"mdat") + 8])  # all that describes the frames, and none of them
     for use in (list, lambda video: video.at([3]), lambda video: video.size):
-        with pytest.raises(SaccadeError, match=r"a\.mp4 is damaged"):
+        with pytest.raises(VergenceError, match=r"a\.mp4 is damaged"):
             use(open_video(path))
 
 
@@ -221,8 +221,8 @@ def test_frames_of_a_camera_cannot_be_chosen(monkeypatch):
     from types import SimpleNamespace
 
     stream = SimpleNamespace(average_rate=30, height=48, width=64)  # no camera here: its container alone is made up
-    monkeypatch.setattr("saccade.data.video._opened", lambda *args, **options: nullcontext((None, stream)))
+    monkeypatch.setattr("vergence.data.video._opened", lambda *args, **options: nullcontext((None, stream)))
     camera = open_video(0)
     assert (camera.fps, tuple(camera.size), camera.length) == (30.0, (48, 64), None)
-    with pytest.raises(SaccadeError, match="camera 0 is a camera: its frames come in order alone"):
+    with pytest.raises(VergenceError, match="camera 0 is a camera: its frames come in order alone"):
         camera.at([0, 3])

@@ -9,8 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
-from saccade.data import viewer
-from saccade.data.viewer import Layer, View, page, picture, turned
+from vergence.data import viewer
+from vergence.data.viewer import Layer, View, page, picture, turned
 
 
 def read(path):

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import tyro
 
-from saccade import catalogue
-from saccade.cli import train as training
-from saccade.cli import use
-from saccade.cli.main import COMMANDS, main
-from saccade.engine.weights import Identity
-from saccade.run import Order
+from vergence import catalogue
+from vergence.cli import train as training
+from vergence.cli import use
+from vergence.cli.main import COMMANDS, main
+from vergence.engine.weights import Identity
+from vergence.run import Order
 
 ROOT = Path(__file__).parents[2]
-SYSTEMS = {name: catalogue.folder(name) / "README.md" for name, m in catalogue.modules().items() if "saccade." in m}
+SYSTEMS = {name: catalogue.folder(name) / "README.md" for name, m in catalogue.modules().items() if "vergence." in m}
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md")), *sorted((ROOT / "docs/pages").glob("*.md"))]
 PAGES += list(SYSTEMS.values())
 PLACEHOLDERS = {"NAME": "snl", "COMMAND": "run", "SHELL": "bash", "FILES": "a.png", "COUNT": "2"}
@@ -39,15 +39,15 @@ def snippets():
 
 
 def lines_of_commands(text: str) -> list[str]:
-    """Lines of blocks without a language and inline code that call ``saccade``, without what explains them."""
+    """Lines of blocks without a language and inline code that call ``vergence``, without what explains them."""
     text = text.replace("\\\n", " ")
     found = []
     for block in re.findall(r"^```(?:bash|sh)?\n(.*?)^```", text, re.S | re.M):
         for line in block.splitlines():
-            if call := re.search(r"(?:^|<\(|-m )(saccade [^)|]*)", line):
+            if call := re.search(r"(?:^|<\(|-m )(vergence [^)|]*)", line):
                 found.append(re.split(r"\s{2,}\S|\s+#", call[1].strip())[0])
     outside = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
-    found += [" ".join(call.split()) for call in re.findall(r"`(saccade [a-z][^`]*)`", outside)]
+    found += [" ".join(call.split()) for call in re.findall(r"`(vergence [a-z][^`]*)`", outside)]
     return found
 
 
@@ -105,10 +105,12 @@ def test_a_command_is_understood(line, only_read, here, capsys):
         return
     with pytest.raises(Understood):
         code = main(args)
-        raise AssertionError(f"saccade {shlex.join(args)} ended with {code}: {capsys.readouterr().err}")
+        raise AssertionError(f"vergence {shlex.join(args)} ended with {code}: {capsys.readouterr().err}")
 
 
-@pytest.mark.parametrize("line", ["saccade run snl --sedes 3", "saccade train snl --train.bach 3", "saccade runn snl"])
+@pytest.mark.parametrize(
+    "line", ["vergence run snl --sedes 3", "vergence train snl --train.bach 3", "vergence runn snl"]
+)
 def test_the_check_of_commands_can_fail(line, only_read, here, capsys):
     assert main(spelled(line)) == 2
 
@@ -139,7 +141,7 @@ def test_extras_that_pages_name_are_there():
     import tomllib
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    named = {e for page in PAGES for e in re.findall(r"(?:saccade|\.)\[(\w+)\]'", page.read_text(encoding="utf-8"))}
+    named = {e for page in PAGES for e in re.findall(r"(?:vergence|\.)\[(\w+)\]'", page.read_text(encoding="utf-8"))}
     assert "export" in named
     assert named <= set(extras)
 
@@ -170,7 +172,7 @@ def test_measured_things_are_rendered_by_the_tool_and_up_to_date():
 def test_a_stored_picture_is_small_and_says_how_it_was_made(name):
     from PIL import Image
 
-    from saccade import results
+    from vergence import results
 
     path = catalogue.picture(name)
     if path is None:
@@ -182,5 +184,5 @@ def test_a_stored_picture_is_small_and_says_how_it_was_made(name):
     known = results.picture(name)
     assert known is not None
     assert known.caption
-    assert known.command.startswith(("saccade ", "python "))
+    assert known.command.startswith(("vergence ", "python "))
     assert known.environment.date

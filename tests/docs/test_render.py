@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from saccade import catalogue
-from saccade.claims import Claim, Judgement
-from saccade.ledger import Entry
+from vergence import catalogue
+from vergence.claims import Claim, Judgement
+from vergence.ledger import Entry
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -33,7 +33,7 @@ def stored_claims(name):
 
 def entry(verdict=None, statement="A claim.", **values):
     claim = Claim("id", statement, "Eq. 1", "empirical", lambda _: 0.0, 1.0, "at least", "points", "+2")
-    return Entry("snl", claim, Judgement(verdict, **values) if verdict else None, command="saccade claims snl")
+    return Entry("snl", claim, Judgement(verdict, **values) if verdict else None, command="vergence claims snl")
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,9 @@ def test_bars_grow_with_the_ratio_and_slower_ones_are_marked():
 @pytest.mark.skipif(importlib.util.find_spec("griffe") is None, reason="needs the extra docs (make docs)")
 def test_docstrings_become_markdown():
     as_markdown = script("docstrings").as_markdown
-    assert as_markdown("See :class:`Index` and :func:`~saccade.ops.assign`.") == "See `Index` and `saccade.ops.assign`."
+    assert (
+        as_markdown("See :class:`Index` and :func:`~vergence.ops.assign`.") == "See `Index` and `vergence.ops.assign`."
+    )
     table = "=====  =====\na      b\n=====  =====\n1      2\n=====  =====\n\nText."
     assert as_markdown(table) == f"```text\n{table[:-7]}\n```\n\nText."
     assert as_markdown("So::\n\n    x = 1\n") == "So:\n\n    x = 1\n"

@@ -78,12 +78,12 @@ def test_every_link_and_every_picture_leads_somewhere(site):
 
 
 def test_every_system_has_a_page_with_its_claims(site):
-    from saccade import catalogue
-    from saccade.ledger import known
+    from vergence import catalogue
+    from vergence.ledger import known
 
     folder = site[0]
     for name, module in catalogue.modules().items():
-        if module.startswith("saccade."):
+        if module.startswith("vergence."):
             text = (folder / "systems" / f"{name}.html").read_text(encoding="utf-8")
             assert text.count('<span class="holds">') >= sum(
                 e.judgement is not None and e.judgement.verdict == "holds" for e in known(name, root=None)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from saccade import catalogue
-from saccade.benchmark import Contest
-from saccade.engine import bench
-from saccade.engine.overhead import has_bare_loop, overhead
-from saccade.errors import SaccadeError
+from vergence import catalogue
+from vergence.benchmark import Contest
+from vergence.engine import bench
+from vergence.engine.overhead import has_bare_loop, overhead
+from vergence.errors import VergenceError
 
 
 def test_a_rival_that_takes_three_times_as_long_is_three_times_as_slow(monkeypatch):
@@ -30,7 +30,7 @@ def test_a_rival_that_takes_three_times_as_long_is_three_times_as_slow(monkeypat
 def test_a_machine_on_which_others_compute_is_refused():
     bench.refuse_if_busy(1.0)
     with pytest.raises(
-        SaccadeError, match="too busy to compare: of a core that it asked for, bench got 60%"
+        VergenceError, match="too busy to compare: of a core that it asked for, bench got 60%"
     ) as refusal:
         bench.refuse_if_busy(0.6)
     assert refusal.value.exit_code == 1
@@ -50,7 +50,7 @@ def test_memory_is_that_of_each_contestant(monkeypatch):
 def test_contestants_are_found_by_name():
     assert callable(bench.contestant("snl", "SNL, N = 64", ""))
     assert callable(bench.contestant("snl", "SNL, N = 64", "dense"))
-    with pytest.raises(SaccadeError, match="snl has no contest 'nothing'"):
+    with pytest.raises(VergenceError, match="snl has no contest 'nothing'"):
         bench.contestant("snl", "nothing", "")
 
 

@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from saccade.config import digest
-from saccade.engine import checkpoint
-from saccade.errors import SaccadeError
+from vergence.config import digest
+from vergence.engine import checkpoint
+from vergence.errors import VergenceError
 
 WEIGHTS = {"w": torch.arange(100.0)}
 
@@ -65,7 +65,7 @@ def rewrite(folder, **changes):
 
 def test_a_checkpoint_of_another_format_is_not_taken_for_a_damaged_one(tmp_path):
     rewrite(save(tmp_path, 1), format=0, version="0.0.9")
-    with pytest.raises(SaccadeError, match=r"has format 0, written by Saccade 0.0.9; .*--init .* starts a new run"):
+    with pytest.raises(VergenceError, match=r"has format 0, written by Vergence 0.0.9; .*--init .* starts a new run"):
         checkpoint.latest(tmp_path, print)
 
 
@@ -79,5 +79,5 @@ def test_a_format_that_was_flipped_is_damage(tmp_path):
 def test_a_manifest_cannot_leave_a_file_out(tmp_path):
     folder = save(tmp_path, 1)
     rewrite(folder, files={"../../x": {}})
-    with pytest.raises(SaccadeError, match="weights.safetensors is not what was written"):
+    with pytest.raises(VergenceError, match="weights.safetensors is not what was written"):
         checkpoint.read(folder)

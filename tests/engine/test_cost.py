@@ -2,8 +2,8 @@
 
 import torch
 
-from saccade import catalogue
-from saccade.engine.cost import count
+from vergence import catalogue
+from vergence.engine.cost import count
 
 
 def test_parameters_and_multiply_adds_of_tiny_snl_are_the_sum_of_its_layers():

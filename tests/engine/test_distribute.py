@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from saccade.files import load_tensors
-from saccade.run import Run, runs
+from vergence.files import load_tensors
+from vergence.run import Run, runs
 
 pytestmark = pytest.mark.xdist_group(
     "processes"
@@ -22,13 +22,13 @@ FAKES = Path(__file__).parents[1] / "contract" / "fakes"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(FAKES), "OMP_NUM_THREADS": "1"}
 
 
-def saccade(*args):
-    return [sys.executable, "-m", "saccade", *map(str, args)]
+def vergence(*args):
+    return [sys.executable, "-m", "vergence", *map(str, args)]
 
 
 def train(root, *args):
     done = subprocess.run(
-        saccade("train", *args, "--runs", root, "--json", "--quiet"), capture_output=True, text=True, env=ENVIRONMENT
+        vergence("train", *args, "--runs", root, "--json", "--quiet"), capture_output=True, text=True, env=ENVIRONMENT
     )
     assert done.returncode == 0, done.stderr
     return Run.open(Path(json.loads(done.stdout)["run"]))
@@ -42,7 +42,7 @@ def numbers(run):
 def started(root, *args):
     """A run of several processes that has taken its first steps, and the process that started it."""
     child = subprocess.Popen(
-        saccade("train", *args, "--runs", root),
+        vergence("train", *args, "--runs", root),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -60,7 +60,7 @@ def ranks_below(process):
     while todo:
         below = [int(p) for p in Path(f"/proc/{todo[0]}/task/{todo[0]}/children").read_text().split()]
         todo = todo[1:] + below
-        found += [p for p in below if b"saccade" in Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")[2]]
+        found += [p for p in below if b"vergence" in Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")[2]]
     return found
 
 
@@ -87,7 +87,7 @@ def test_a_process_that_dies_ends_the_run_with_a_sentence(tmp_path):
     _, said = child.communicate(timeout=60)
     assert child.returncode == 1
     assert (
-        said.strip().splitlines()[-1] == "saccade: one of the 2 processes died (SIGKILL), and the others were stopped"
+        said.strip().splitlines()[-1] == "vergence: one of the 2 processes died (SIGKILL), and the others were stopped"
     )
     assert "Traceback" not in said
     assert any((run.folder / "checkpoints").iterdir())
@@ -100,9 +100,9 @@ def test_all_processes_answer_a_signal_and_the_run_goes_on_with_any_number(numbe
     child.send_signal(number)
     _, said = child.communicate(timeout=60)
     assert child.returncode == code
-    assert re.search(r"^saccade: stopped after step \d+; go on with: ", said, re.MULTILINE)
+    assert re.search(r"^vergence: stopped after step \d+; go on with: ", said, re.MULTILINE)
     args = ["train", "--resume", run.folder, "--devices", 1, "--json", "--quiet"]
-    assert subprocess.run(saccade(*args), env=ENVIRONMENT, capture_output=True).returncode == 0
+    assert subprocess.run(vergence(*args), env=ENVIRONMENT, capture_output=True).returncode == 0
     whole = train(tmp_path / "whole", "fake-byhand", "--train.steps", 3000, "--seed", 3)
     assert run.metrics_found == pytest.approx(whole.metrics_found, rel=1e-4)
 
@@ -110,18 +110,20 @@ def test_all_processes_answer_a_signal_and_the_run_goes_on_with_any_number(numbe
 @pytest.mark.slow
 def test_what_is_wrong_with_the_run_keeps_its_exit_code(tmp_path):
     args = ["train", "fake-byhand", "--devices", 2, "--runs", tmp_path, "--train.optimiser.lr", "1e30"]
-    done = subprocess.run(saccade(*args), env=ENVIRONMENT, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(vergence(*args), env=ENVIRONMENT, capture_output=True, text=True, timeout=100)
     assert done.returncode == 1
-    assert re.fullmatch(r"saccade: the loss 'fit' is (inf|nan) at step \d+ of .*", done.stderr.strip().splitlines()[-1])
+    assert re.fullmatch(
+        r"vergence: the loss 'fit' is (inf|nan) at step \d+ of .*", done.stderr.strip().splitlines()[-1]
+    )
 
 
 def test_several_machines_are_answered_with_the_line_to_start_on_each(capsys):
-    from saccade.cli.main import main
+    from vergence.cli.main import main
 
     assert main(["train", "fake-byhand", "--devices", "2", "--nodes", "2"]) == 2
     said = capsys.readouterr().err
     assert "torchrun --nnodes 2 --nproc-per-node 2 --node-rank RANK" in said
-    assert said.strip().endswith("-m saccade train fake-byhand --devices 2 --nodes 2")
+    assert said.strip().endswith("-m vergence train fake-byhand --devices 2 --nodes 2")
 
 
 @pytest.mark.slow
@@ -133,7 +135,7 @@ def test_the_line_for_several_machines_works_with_two_groups_on_this_one(tmp_pat
     command = [sys.executable, "-m", "torch.distributed.run", *line.split(), str(port)]
     args = [
         "-m",
-        "saccade",
+        "vergence",
         "train",
         "fake-mining",
         "--devices",

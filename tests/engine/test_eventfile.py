@@ -5,8 +5,8 @@ import struct
 import pytest
 from tensorboardX.proto.event_pb2 import Event
 
-from saccade.engine.eventfile import EventFile, crc32c
-from saccade.errors import SaccadeError
+from vergence.engine.eventfile import EventFile, crc32c
+from vergence.errors import VergenceError
 
 
 def records(path):
@@ -50,5 +50,5 @@ def test_the_checksum_is_castagnolis():
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(SaccadeError, match="cannot write"):
+    with pytest.raises(VergenceError, match="cannot write"):
         EventFile(tmp_path / "file" / "board")

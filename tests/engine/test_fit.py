@@ -9,18 +9,18 @@ import torch
 from torch import nn
 
 from helpers import short, start, stop_and_go_on
-from saccade import catalogue
-from saccade.about import About
-from saccade.engine.execute import execute
-from saccade.engine.fit import Place
-from saccade.engine.optimisers import build_optimiser, load_state_by_name, set_rate, state_by_name
-from saccade.engine.weights import identify, load_model
-from saccade.errors import Diverged, SaccadeError
-from saccade.files import load_tensors
-from saccade.progress import Progress
-from saccade.run import Order, Run, Runtime
-from saccade.system import Metric, System, Variant
-from saccade.training import Optimiser, Phase, Schedule, Training
+from vergence import catalogue
+from vergence.about import About
+from vergence.engine.execute import execute
+from vergence.engine.fit import Place
+from vergence.engine.optimisers import build_optimiser, load_state_by_name, set_rate, state_by_name
+from vergence.engine.weights import identify, load_model
+from vergence.errors import Diverged, VergenceError
+from vergence.files import load_tensors
+from vergence.progress import Progress
+from vergence.run import Order, Run, Runtime
+from vergence.system import Metric, System, Variant
+from vergence.training import Optimiser, Phase, Schedule, Training
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def weights(run):
 
 def plain_loop(config, pieces=1):
     """The same training as a bare loop, on the batches that the run saw."""
-    from saccade.data.loader import Plan
-    from saccade.seeding import derive
+    from vergence.data.loader import Plan
+    from vergence.seeding import derive
 
     torch.manual_seed(derive(config.seed, "build"))
     model = nn.Linear(1, 1)
@@ -180,12 +180,12 @@ def test_autocast_reaches_whatever_part_of_the_model_is_called(run, monkeypatch)
 def test_a_phase_that_carries_on_refuses_another_kind_of_optimiser(tmp_path):
     system = catalogue.load("fake-mining")
     config = system.configure("tiny", changes={"polish.optimiser.kind": "adam"})
-    with pytest.raises(SaccadeError, match="'polish' cannot carry what 'optimiser' remembers over from sgd to adam"):
+    with pytest.raises(VergenceError, match="'polish' cannot carry what 'optimiser' remembers over from sgd to adam"):
         execute(start("fake-mining", config, tmp_path), Progress())
 
 
 def test_a_phase_that_carries_on_has_its_own_rates_and_decays(tmp_path):
-    from saccade.engine import checkpoint
+    from vergence.engine import checkpoint
 
     system = catalogue.load("fake-mining")
     changes = {"train.optimiser.weight_decay": 0.5, "polish.optimiser.weight_decay": 0.0, "polish.optimiser.lr": 0.0}
@@ -244,7 +244,7 @@ def test_no_whole_checkpoint_left_is_said(run):
 
 
 def test_a_pattern_that_no_parameter_has_is_refused():
-    with pytest.raises(SaccadeError, match=r"no parameter has a name like 'bakbone\.\*'"):
+    with pytest.raises(VergenceError, match=r"no parameter has a name like 'bakbone\.\*'"):
         build_optimiser(Optimiser(rates={"bakbone.*": 0.1}), nn.Linear(1, 1))
 
 
@@ -292,11 +292,11 @@ def test_weights_to_start_from_are_used_where_they_fit(run, tmp_path):
 
 
 def test_weights_that_do_not_fit_at_all_are_refused(run, tmp_path):
-    from saccade.files import save_tensors
+    from vergence.files import save_tensors
 
     save_tensors(tmp_path / "other.safetensors", {"x": torch.zeros(3)})
     bad = Run.create(replace(run(Config()).order, init=str(tmp_path / "other.safetensors")), tmp_path)
-    with pytest.raises(SaccadeError, match="nothing in .*other.safetensors fits"):
+    with pytest.raises(VergenceError, match="nothing in .*other.safetensors fits"):
         execute(bad, Progress())
 
 
@@ -340,7 +340,7 @@ def test_a_head_a_phase(tmp_path):
 
 
 def test_rebuilt_data_is_what_the_epochs_after_it_see(tmp_path):
-    from saccade.engine.checkpoint import read
+    from vergence.engine.checkpoint import read
 
     system = catalogue.load("fake-mining")
     config = system.configure("tiny")
@@ -399,7 +399,7 @@ def test_a_model_that_grew_and_froze_goes_on_wherever_it_was_stopped(step, tmp_p
 
 def test_nothing_to_train_is_refused():
     frozen = nn.Linear(2, 2).requires_grad_(False)
-    with pytest.raises(SaccadeError, match="nothing to train"):
+    with pytest.raises(VergenceError, match="nothing to train"):
         build_optimiser(Optimiser(), frozen)
 
 
@@ -411,17 +411,17 @@ def test_a_phase_without_an_optimiser_is_refused(run):
 
     Line.config_type = Bare
     try:
-        with pytest.raises(SaccadeError, match="'train' has no optimiser"):
+        with pytest.raises(VergenceError, match="'train' has no optimiser"):
             execute(run(Bare()), Progress())
     finally:
         Line.config_type = Config
 
 
 def test_a_system_without_training_says_so_in_one_line(capsys):
-    from saccade.cli.main import main
+    from vergence.cli.main import main
 
     assert main(["train", "fake-ruler"]) == 2
-    assert capsys.readouterr().err == "saccade: fake-ruler offers no training: its method has no use for it\n"
+    assert capsys.readouterr().err == "vergence: fake-ruler offers no training: its method has no use for it\n"
 
 
 def test_a_new_phase_starts_counting_again_but_for_the_total():

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from saccade.engine.execute import execute
-from saccade.engine.weights import load_model
-from saccade.progress import Progress
-from saccade.run import Run
-from saccade.training import phases_of
+from vergence.engine.execute import execute
+from vergence.engine.weights import load_model
+from vergence.progress import Progress
+from vergence.run import Run
+from vergence.training import phases_of
 
 FORMATS = sorted(p for p in (Path(__file__).parent / "formats").iterdir() if p.is_dir())
 

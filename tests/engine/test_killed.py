@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from helpers import start
-from saccade import catalogue
-from saccade.engine.execute import execute
-from saccade.progress import Progress
-from saccade.run import Run, Runtime
+from vergence import catalogue
+from vergence.engine.execute import execute
+from vergence.progress import Progress
+from vergence.run import Run, Runtime
 
 FAKES = Path(__file__).parents[1] / "contract" / "fakes"
 NAMES = ["fake-game", "fake-growing", "fake-mining", "fake-byhand"]
@@ -119,7 +119,7 @@ def die_at(number, run):
 def test_the_command_answers_a_signal_saves_and_says_how_to_go_on(number, code, tmp_path):
     config = catalogue.load("fake-byhand").configure("tiny", changes={"train.steps": 100_000})
     run = start("fake-byhand", config, tmp_path)
-    command = [sys.executable, "-m", "saccade", "train", "--resume", str(run.folder)]
+    command = [sys.executable, "-m", "vergence", "train", "--resume", str(run.folder)]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(FAKES)})
     while not (run.folder / "metrics.jsonl").exists():
         assert child.poll() is None
@@ -128,8 +128,8 @@ def test_the_command_answers_a_signal_saves_and_says_how_to_go_on(number, code, 
     _, said = child.communicate(timeout=60)
     assert child.returncode == code
     last = said.strip().splitlines()[-1]
-    assert last.startswith("saccade: stopped after step ")
-    assert last.endswith(f"go on with: saccade train --resume {run.folder}")
+    assert last.startswith("vergence: stopped after step ")
+    assert last.endswith(f"go on with: vergence train --resume {run.folder}")
     assert len([p for p in (run.folder / "checkpoints").iterdir() if p.name.isdigit()]) == 1
 
 
@@ -212,11 +212,11 @@ def told_by_child(run, at_step):
                 at_step(done)
 
     def work():
-        from saccade.errors import SaccadeError
+        from vergence.errors import VergenceError
 
         try:
             execute(run, Acts())
-        except SaccadeError as error:
+        except VergenceError as error:
             os.write(writer, f"{error}\n".encode())
             raise
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from saccade.engine.memory import child_peak
-from saccade.errors import SaccadeError
+from vergence.engine.memory import child_peak
+from vergence.errors import VergenceError
 
 
 @pytest.fixture(autouse=True)
@@ -32,5 +32,5 @@ def test_it_is_what_the_work_adds(megabytes, kept):
 
 def test_work_that_fails_is_one_sentence():
     said = r"^the memory of test_memory:fails\(\) could not be measured: .*no such thing$"
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         child_peak("test_memory:fails")

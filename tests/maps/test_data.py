@@ -8,13 +8,13 @@ import pytest
 from PIL import Image
 
 from maps.roadmetrics.fixtures import _geojson, _graphml, _text, mask
-from saccade.errors import SaccadeError
-from saccade.maps.data import LAYOUTS, Pair, in_pixels, matched, read_map
-from saccade.maps.geometry import near
-from saccade.maps.graph import road_graph
-from saccade.maps.metrics import opt_p
-from saccade.maps.raster import drawn, graph_of_mask
-from saccade.maps.synth import city
+from vergence.errors import VergenceError
+from vergence.maps.data import LAYOUTS, Pair, in_pixels, matched, read_map
+from vergence.maps.geometry import near
+from vergence.maps.graph import road_graph
+from vergence.maps.metrics import opt_p
+from vergence.maps.raster import drawn, graph_of_mask
+from vergence.maps.synth import city
 
 
 def written(path, content):
@@ -81,7 +81,7 @@ def test_the_geometry_of_a_graphml_edge_is_followed(tmp_path):
     ],
 )
 def test_what_cannot_be_read_is_named_with_its_file(tmp_path, name, content, said):
-    with pytest.raises(SaccadeError) as refusal:
+    with pytest.raises(VergenceError) as refusal:
         read_map(written(tmp_path / name, content))
     assert said in str(refusal.value)
     assert name in str(refusal.value)
@@ -96,9 +96,9 @@ def test_metres_and_degrees_become_pixels():
     east = road_graph([(10, 60), (10.001, 60)], [(0, 1)])
     lengths = [in_pixels(Pair("a", g), "degrees", 1.0).truth.length for g in (north, east)]
     assert lengths == pytest.approx([111.2, 55.6], abs=0.1)
-    with pytest.raises(SaccadeError, match="longitude and latitude"):
+    with pytest.raises(VergenceError, match="longitude and latitude"):
         in_pixels(Pair("a", north, north), "pixels", 0.6)
-    with pytest.raises(SaccadeError, match="no longitude and latitude"):
+    with pytest.raises(VergenceError, match="no longitude and latitude"):
         in_pixels(Pair("a", road_graph([(0, 0), (600, 0)], [(0, 1)])), "degrees", 0.6)
 
 
@@ -110,18 +110,18 @@ def test_folders_are_matched_by_name_whatever_the_form(tmp_path):
     pairs = matched(tmp_path / "t", tmp_path / "p")
     assert [pairs[i].name for i in range(2)] == ["oslo", "rome"]
     written(tmp_path / "t" / "bonn.graph", _text())
-    with pytest.raises(SaccadeError, match="p has no map for bonn.graph"):
+    with pytest.raises(VergenceError, match="p has no map for bonn.graph"):
         matched(tmp_path / "t", tmp_path / "p")
     written(tmp_path / "t" / "rome.geojson", _geojson())
-    with pytest.raises(SaccadeError, match="two maps named 'rome'"):
+    with pytest.raises(VergenceError, match="two maps named 'rome'"):
         matched(tmp_path / "t", tmp_path / "p")
-    with pytest.raises(SaccadeError, match="a file and a folder"):
+    with pytest.raises(VergenceError, match="a file and a folder"):
         matched(tmp_path / "t" / "bonn.graph", tmp_path / "p")
 
 
 def test_a_method_without_its_city_is_refused(tmp_path):
     written(tmp_path / "rome.cnn.graph", _text())
-    with pytest.raises(SaccadeError, match=r"rome.cnn.graph but no rome.graph"):
+    with pytest.raises(VergenceError, match=r"rome.cnn.graph but no rome.graph"):
         LAYOUTS["roadtracer"].read(tmp_path, "test")
 
 

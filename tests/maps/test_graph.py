@@ -5,11 +5,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from saccade.errors import SaccadeError
-from saccade.maps.geometry import closest, near, on_segments
-from saccade.maps.graph import as_graph, from_networkx, road_graph
-from saccade.maps.roads import Network, Places, roads, simplified
-from saccade.maps.synth import city
+from vergence.errors import VergenceError
+from vergence.maps.geometry import closest, near, on_segments
+from vergence.maps.graph import as_graph, from_networkx, road_graph
+from vergence.maps.roads import Network, Places, roads, simplified
+from vergence.maps.synth import city
 
 
 def test_loops_repeats_lonely_nodes_and_doubles_go():
@@ -35,7 +35,7 @@ def test_loops_repeats_lonely_nodes_and_doubles_go():
     ],
 )
 def test_what_makes_no_graph_is_refused(points, edges, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         road_graph(points, edges)
 
 
@@ -52,9 +52,9 @@ def test_nodes_of_any_name_are_read_from_networkx():
 
 def test_a_node_without_a_place_and_what_is_no_graph_are_refused():
     graph = nx.path_graph(3)
-    with pytest.raises(SaccadeError, match=r"the node 0 of the truth has no pos=\(x, y\)"):
+    with pytest.raises(VergenceError, match=r"the node 0 of the truth has no pos=\(x, y\)"):
         as_graph(graph, "the truth")
-    with pytest.raises(SaccadeError, match="the truth is a int"):
+    with pytest.raises(VergenceError, match="the truth is a int"):
         as_graph(3, "the truth")
 
 

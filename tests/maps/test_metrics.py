@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from saccade.errors import SaccadeError
-from saccade.maps.graph import road_graph
-from saccade.maps.metrics import (
+from vergence.errors import VergenceError
+from vergence.maps.graph import road_graph
+from vergence.maps.metrics import (
     NEW,
     PARITY,
     Agreement,
@@ -35,9 +35,9 @@ from saccade.maps.metrics import (
     triplets,
     trips,
 )
-from saccade.maps.metrics.opt_g import matching
-from saccade.maps.metrics.opt_p import connectivity, decompose
-from saccade.maps.synth import ErrorInjector, city
+from vergence.maps.metrics.opt_g import matching
+from vergence.maps.metrics.opt_p import connectivity, decompose
+from vergence.maps.synth import ErrorInjector, city
 
 EMPTY = road_graph(np.zeros((0, 2)), np.zeros((0, 2)))
 QUICK = Settings(subgraphs=Subgraphs(starts=20), trips=Trips(pairs=40), repeats=1)
@@ -305,7 +305,7 @@ def test_over_maps_counts_are_added_and_path_scores_averaged():
     assert both.opt_p.recall == pytest.approx((a.opt_p.recall + 1) / 2)
     assert both.opt_p.f1 == pytest.approx(2 * both.opt_p.recall / (1 + both.opt_p.recall))
     assert both.trips.correct == pytest.approx((a.trips.correct + 1) / 2)
-    with pytest.raises(SaccadeError, match="no scores"):
+    with pytest.raises(VergenceError, match="no scores"):
         aggregate([])
 
 
@@ -320,7 +320,7 @@ def test_correlations_agree_with_scipy_and_a_constant_has_none():
         pairs = [peer(table[x], table[y])[0] for x, y in itertools.combinations("abc", 2)]
         assert consistency(table, "abc", kind) == pytest.approx(np.mean(pairs))
     assert correlation_matrix({"a": [1, 2, 3], "b": [5, 5, 5]})[0, 1] == 0
-    with pytest.raises(SaccadeError, match="at least two"):
+    with pytest.raises(VergenceError, match="at least two"):
         correlation_matrix({"a": [1], "b": [2]})
 
 
@@ -358,5 +358,5 @@ def test_there_are_ten_triplets_of_old_measures_and_one_of_new():
     ],
 )
 def test_settings_that_make_no_sense_are_refused(make):
-    with pytest.raises(SaccadeError):
+    with pytest.raises(VergenceError):
         make()

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from saccade.maps.geometry import along
-from saccade.maps.metrics import OptP, Subgraphs, Trips, ccq, junct, opt_g, opt_j, subg
-from saccade.maps.metrics.opt_g import Explorer
-from saccade.maps.metrics.opt_p import Matcher, decompose
-from saccade.maps.metrics.trips import places as drawn
-from saccade.maps.metrics.trips import sampled
-from saccade.maps.synth import ErrorInjector, city
-from saccade.reference import roadmetrics as plain
-from saccade.seeding import derive
+from vergence.maps.geometry import along
+from vergence.maps.metrics import OptP, Subgraphs, Trips, ccq, junct, opt_g, opt_j, subg
+from vergence.maps.metrics.opt_g import Explorer
+from vergence.maps.metrics.opt_p import Matcher, decompose
+from vergence.maps.metrics.trips import places as drawn
+from vergence.maps.metrics.trips import sampled
+from vergence.maps.synth import ErrorInjector, city
+from vergence.reference import roadmetrics as plain
+from vergence.seeding import derive
 
 COUNTS = {"interruptions": 2, "overconnections": 2, "perturbations": 3, "doubled": 2, "doubled-truth": 2}
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
 
-from saccade.errors import SaccadeError
-from saccade.maps.geometry import near
-from saccade.maps.metrics import opt_j
-from saccade.maps.synth import FEW_AND_MANY, MISTAKES, ErrorInjector, city, crops
+from vergence.errors import VergenceError
+from vergence.maps.geometry import near
+from vergence.maps.metrics import opt_j
+from vergence.maps.synth import FEW_AND_MANY, MISTAKES, ErrorInjector, city, crops
 
 
 def parts(graph):
@@ -27,7 +27,7 @@ def test_a_city_is_the_same_for_the_same_seed_and_another_for_another():
     assert np.array_equal(city(3).points, city(3).points)
     assert not np.array_equal(city(3).points, city(4).points)
     assert len(city(3, missing=0.0)) == 3 * 60
-    with pytest.raises(SaccadeError, match="blocks >= 2"):
+    with pytest.raises(VergenceError, match="blocks >= 2"):
         city(0, blocks=1)
 
 
@@ -91,7 +91,7 @@ def test_more_interruptions_contain_fewer(town):
     ("mistake", "amount"), [("interruptions", 5000), ("perturbations", 5000), ("doubled", 5000), ("far", 1.0)]
 )
 def test_more_than_there_is_room_for_is_refused(mistake, amount, town):
-    with pytest.raises(SaccadeError, match="room for|share"):
+    with pytest.raises(VergenceError, match="room for|share"):
         ErrorInjector().inject(mistake, town, amount, 0)
 
 

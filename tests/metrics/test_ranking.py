@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.metrics import Taken, rank
-from saccade.metrics import ranking as module
-from saccade.metrics.ranking import distances
-from saccade.metrics.rerank import rerank
-from saccade.reference import ranking as plain
+from vergence.errors import VergenceError
+from vergence.metrics import Taken, rank
+from vergence.metrics import ranking as module
+from vergence.metrics.ranking import distances
+from vergence.metrics.rerank import rerank
+from vergence.reference import ranking as plain
 
 
 def taken(identities, cameras):
@@ -68,11 +68,11 @@ def test_the_two_areas_are_what_their_definitions_give_by_hand():
 
 def test_what_does_not_fit_is_refused():
     some = taken([1], [1])
-    with pytest.raises(SaccadeError, match="needs a distance each"):
+    with pytest.raises(VergenceError, match="needs a distance each"):
         rank(torch.zeros(1, 2), some, some)
-    with pytest.raises(SaccadeError, match="not finite"):
+    with pytest.raises(VergenceError, match="not finite"):
         rank(torch.tensor([[float("nan")]]), some, some)
-    with pytest.raises(SaccadeError, match="an identity and a camera a picture"):
+    with pytest.raises(VergenceError, match="an identity and a camera a picture"):
         taken([1, 2], [1])
 
 
@@ -99,7 +99,7 @@ def test_reranking_with_the_whole_share_on_the_original_is_the_original_order():
 
 
 def test_reranking_refuses_what_does_not_fit():
-    with pytest.raises(SaccadeError, match="distances among all pictures"):
+    with pytest.raises(VergenceError, match="distances among all pictures"):
         rerank(torch.zeros(3, 4), 1)
-    with pytest.raises(SaccadeError, match="k1=20"):
+    with pytest.raises(VergenceError, match="k1=20"):
         rerank(torch.zeros(9, 9), 2)

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saccade.errors import SaccadeError
-from saccade.metrics import topk_accuracy
+from vergence.errors import VergenceError
+from vergence.metrics import topk_accuracy
 
 
 @given(st.integers(0, 10_000), st.integers(1, 6))
@@ -33,5 +33,5 @@ def test_nan_is_never_right():
     ],
 )
 def test_what_does_not_fit_is_refused(logits, labels, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         topk_accuracy(logits, labels)

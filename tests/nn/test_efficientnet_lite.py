@@ -4,9 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from saccade.data.pretrained import packaged_weights
-from saccade.errors import SaccadeError
-from saccade.nn.efficientnet_lite import EfficientNetLite, SameConv2d, public_names
+from vergence.data.pretrained import packaged_weights
+from vergence.errors import VergenceError
+from vergence.nn.efficientnet_lite import EfficientNetLite, SameConv2d, public_names
 
 
 @pytest.mark.parametrize(("name", "count"), [("lite0", 4_652_008), ("lite1", 5_416_680), ("lite2", 6_092_072)])
@@ -34,12 +34,12 @@ def test_other_numbers_of_classes_and_sizes_will_do():
 
 
 def test_an_unknown_member_is_refused():
-    with pytest.raises(SaccadeError, match="no EfficientNet-Lite 'lite9'"):
+    with pytest.raises(VergenceError, match="no EfficientNet-Lite 'lite9'"):
         EfficientNetLite("lite9")
 
 
 def test_missing_weights_say_what_to_install():
-    with pytest.raises(SaccadeError, match=r"needs the package no-such-weights .*saccade\[pretrained\]"):
+    with pytest.raises(VergenceError, match=r"needs the package no-such-weights .*vergence\[pretrained\]"):
         packaged_weights("no_such_weights")
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from saccade.errors import SaccadeError
-from saccade.nn import (
+from vergence.errors import VergenceError
+from vergence.nn import (
     BLOCKS,
     CayleyNonlocal,
     ChebyshevNonlocal,
@@ -22,11 +22,11 @@ from saccade.nn import (
     SpectralNonlocal,
     StableNonlocal,
 )
-from saccade.nn.graphfilter import Chebyshev, Neighbours
-from saccade.ops import Graph
-from saccade.ops.graph import FEW
-from saccade.reference import nonlocal_block as plain
-from saccade.reference.blocks import DENSE, FORMULAS, stacked_powers, two_products
+from vergence.nn.graphfilter import Chebyshev, Neighbours
+from vergence.ops import Graph
+from vergence.ops.graph import FEW
+from vergence.reference import nonlocal_block as plain
+from vergence.reference.blocks import DENSE, FORMULAS, stacked_powers, two_products
 
 NAMES = sorted(BLOCKS)
 VARIED = ("nl", "nl-concatenation", "cgnl", "cc", "snl", "cayleyexact")
@@ -346,7 +346,7 @@ def test_a_map_of_one_position_works_and_cannot_teach_batchnorm(name):
     x = torch.randn(1, 8, 1, 1)
     assert torch.equal(block(x), x)
     if isinstance(block.norm, nn.BatchNorm1d):
-        with pytest.raises(SaccadeError, match="one position of one sample"):
+        with pytest.raises(VergenceError, match="one position of one sample"):
             block.train()(x)
 
 
@@ -386,7 +386,7 @@ def test_what_is_not_a_number_stays_one_and_in_its_own_sample(name):
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(make, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         make()
 
 

@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 
-from saccade.nn import BLOCKS, CayleyNonlocal
+from vergence.nn import BLOCKS, CayleyNonlocal
 
 pytest.importorskip("onnxscript", reason="onnxscript is not installed")
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")

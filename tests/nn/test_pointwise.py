@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from saccade.nn.pointwise import Pointwise
+from vergence.nn.pointwise import Pointwise
 
 
 @pytest.mark.parametrize(("stride", "size"), [(1, 8), (2, 8), (2, 7), (3, 8)])

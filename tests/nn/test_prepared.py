@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from saccade.nn import LiftingConv2d, ScaleBatchNorm2d, ScalePointwise2d
-from saccade.nn import prepared as module
-from saccade.nn.folded import Folded
-from saccade.nn.prepared import Prepared, quick
+from vergence.nn import LiftingConv2d, ScaleBatchNorm2d, ScalePointwise2d
+from vergence.nn import prepared as module
+from vergence.nn.folded import Folded
+from vergence.nn.prepared import Prepared, quick
 
 SCALES = (1.0, math.sqrt(2), 2.0)
 

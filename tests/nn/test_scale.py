@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from saccade.nn import LiftingConv2d, ScaleBatchNorm2d, ScaleConv2d, ScaleMaxPool2d, ScalePointwise2d, ScalePool
-from saccade.nn.folded import Folded, PlainConv2d
-from saccade.ops.scale import hermite_basis
-from saccade.reference import scale as plain
+from vergence.nn import LiftingConv2d, ScaleBatchNorm2d, ScaleConv2d, ScaleMaxPool2d, ScalePointwise2d, ScalePool
+from vergence.nn.folded import Folded, PlainConv2d
+from vergence.ops.scale import hermite_basis
+from vergence.reference import scale as plain
 
 SCALES = (1.0, math.sqrt(2), 2.0)
 
@@ -52,7 +52,7 @@ def test_a_smaller_picture_has_the_responses_of_a_smaller_scale():
 
 @pytest.mark.parametrize("separable", [False, True])
 def test_a_stack_commutes_with_shifts_where_the_border_is_the_other_side(separable, monkeypatch):
-    monkeypatch.setattr("saccade.nn.scale.FEWEST", 1 if separable else 1000)
+    monkeypatch.setattr("vergence.nn.scale.FEWEST", 1 if separable else 1000)
     torch.manual_seed(0)
     around = ("circular", "circular")
     stack = nn.Sequential(

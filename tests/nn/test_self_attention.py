@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-import saccade
-from saccade.errors import SaccadeError
-from saccade.nn import (
+import vergence
+from vergence.errors import VergenceError
+from vergence.nn import (
     CompressedSelfAttention2d,
     CompressedSelfAttentionLowRank2d,
     NearestLandmark2d,
@@ -14,7 +14,7 @@ from saccade.nn import (
     ResNet,
     SelfAttention2d,
 )
-from saccade.reference import self_attention as plain
+from vergence.reference import self_attention as plain
 
 COMPRESSED = [CompressedSelfAttention2d, CompressedSelfAttentionLowRank2d, NearestLandmark2d, PlainLowRank2d]
 KINDS = [SelfAttention2d, *COMPRESSED]
@@ -163,7 +163,7 @@ def test_it_attaches_to_a_network_that_is_there(kind):
     network = ResNet(10, (1, 1, 1, 1), "basic", (8, 16, 24, 32)).eval()
     images = torch.randn(1, 3, 64, 64)
     before = network(images)
-    blocks = saccade.attach(network, at=["layer1", "layer2"], block=lambda channels: kind(channels, grid=(4, 2)))
+    blocks = vergence.attach(network, at=["layer1", "layer2"], block=lambda channels: kind(channels, grid=(4, 2)))
     assert torch.equal(network(images), before)
     for block in blocks.values():
         nn.init.ones_(block.alpha)
@@ -182,5 +182,5 @@ def test_it_attaches_to_a_network_that_is_there(kind):
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(make, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         make()

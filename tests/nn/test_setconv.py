@@ -2,8 +2,8 @@
 
 import torch
 
-from saccade.nn import SetConv
-from saccade.ops import nearest
+from vergence.nn import SetConv
+from vergence.ops import nearest
 
 
 def case(count=40):

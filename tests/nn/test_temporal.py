@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from saccade.errors import SaccadeError
-from saccade.nn import Aligned, Alignment, TemporalAttention, TemporalConv, TemporalMean, TemporalShift
-from saccade.ops.alignment import align, dealign, order
+from vergence.errors import VergenceError
+from vergence.nn import Aligned, Alignment, TemporalAttention, TemporalConv, TemporalMean, TemporalShift
+from vergence.ops.alignment import align, dealign, order
 
 B, T, N, C = 2, 5, 9, 16
 
@@ -142,7 +142,7 @@ def test_one_frame_is_no_problem(name):
 def test_a_feature_that_is_no_number_is_one_sentence():
     x = clip()
     x[0, 1, 2, 3] = float("nan")
-    with pytest.raises(SaccadeError, match="frames cannot be aligned: .*NaN"):
+    with pytest.raises(VergenceError, match="frames cannot be aligned: .*NaN"):
         Aligned(nn.Identity())(x)
 
 

@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.nn import Alignment, VideoViT
-from saccade.nn.vit import Block, DropPath, resampled
+from vergence.errors import VergenceError
+from vergence.nn import Alignment, VideoViT
+from vergence.nn.vit import Block, DropPath, resampled
 
 SMALL = {"frames": 4, "image": 24, "patch": 8, "width": 16, "depth": 4, "heads": 2}
 
@@ -203,19 +203,19 @@ def test_gradients_reach_every_parameter(kind):
     ],
 )
 def test_a_model_that_cannot_be_is_refused(options, message):
-    with pytest.raises(SaccadeError, match=message):
+    with pytest.raises(VergenceError, match=message):
         VideoViT(5, **{**SMALL, **options})
 
 
 def test_other_clips_and_blocks_are_refused():
     model = made()
-    with pytest.raises(SaccadeError, match=r"4 x 3 x 24 x 24, got \(2, 3, 3, 24, 24\)"):
+    with pytest.raises(VergenceError, match=r"4 x 3 x 24 x 24, got \(2, 3, 3, 24, 24\)"):
         model(clip(frames=3))
-    with pytest.raises(SaccadeError, match="blocks 0 to 3, got 4"):
+    with pytest.raises(VergenceError, match="blocks 0 to 3, got 4"):
         model.maps(clip(), 4)
     bad = clip()
     bad[0, 1] = float("nan")
-    with pytest.raises(SaccadeError, match="NaN"):
+    with pytest.raises(VergenceError, match="NaN"):
         made(aligned=(0,))(bad)
-    with pytest.raises(SaccadeError, match="frames cannot be matched"):
+    with pytest.raises(VergenceError, match="frames cannot be matched"):
         model.matches(bad)

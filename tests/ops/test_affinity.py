@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from saccade.ops import CrissCrossAffinity, FactoredAffinity, SoftmaxAffinity, SortedAffinity, TiledAffinity
-from saccade.ops import affinity as affinities
+from vergence.ops import CrissCrossAffinity, FactoredAffinity, SoftmaxAffinity, SortedAffinity, TiledAffinity
+from vergence.ops import affinity as affinities
 
 
 def dense_affinity(u, v):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from saccade.ops.alignment import align, composed, dealign, from_tracks, inverse, matches, order, similarities, tracks
-from saccade.reference import alignment as plain
+from vergence.ops.alignment import align, composed, dealign, from_tracks, inverse, matches, order, similarities, tracks
+from vergence.reference import alignment as plain
 
 
 def clip(batch=3, frames=5, patches=12, width=6, seed=0, dtype=torch.float64):

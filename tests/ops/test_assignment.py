@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from saccade.ops import assignment as module
-from saccade.ops.assignment import assign, soft_assign, solve_with_scipy
-from saccade.reference import alignment as plain
+from vergence.ops import assignment as module
+from vergence.ops.assignment import assign, soft_assign, solve_with_scipy
+from vergence.reference import alignment as plain
 
 SHAPES = [(7, 7), (5, 9), (9, 5), (1, 1), (1, 6), (6, 1), (16, 16), (17, 33)]
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from saccade.ops.correlation import cross_correlation, nonparametric_scale_convolution, rescale
-from saccade.reference import scale as plain
+from vergence.ops.correlation import cross_correlation, nonparametric_scale_convolution, rescale
+from vergence.reference import scale as plain
 
 
 def normal(*shape, seed=0):

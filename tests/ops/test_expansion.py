@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from saccade.ops.expansion import aggregate, alpha_weights, aqe_weights, aqewd_weights, svm_duals
+from vergence.ops.expansion import aggregate, alpha_weights, aqe_weights, aqewd_weights, svm_duals
 
 
 def units(*shape):

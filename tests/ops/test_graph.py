@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from saccade.ops import (
+from vergence.ops import (
     CrissCrossAffinity,
     DenseAffinity,
     FactoredAffinity,
@@ -15,8 +15,8 @@ from saccade.ops import (
     TiledAffinity,
     connect,
 )
-from saccade.ops.affinity import criss_cross, window
-from saccade.ops.graph import FEW
+from vergence.ops.affinity import criss_cross, window
+from vergence.ops.graph import FEW
 
 KERNELS = ("dot", "gaussian", "concatenation", "sigmoid", "relu", "softmaxes")
 

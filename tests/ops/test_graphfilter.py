@@ -5,8 +5,8 @@ import torch
 from numpy.polynomial import chebyshev as numpy_chebyshev
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from saccade.ops import FactoredAffinity, cayley, chebyshev, laplacian_squared
-from saccade.reference import nonlocal_block as plain
+from vergence.ops import FactoredAffinity, cayley, chebyshev, laplacian_squared
+from vergence.reference import nonlocal_block as plain
 
 
 @pytest.mark.parametrize("order", [0, 1, 2, 5])

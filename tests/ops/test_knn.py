@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 
-from saccade.ops import knn as module
-from saccade.ops.knn import gathered, kd_tree, nearest
+from vergence.ops import knn as module
+from vergence.ops.knn import gathered, kd_tree, nearest
 
 
 def cloud(batch=2, count=300, dimensions=3, seed=0):

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from saccade.ops import Patches, sampled
-from saccade.ops.affinity import SoftmaxAffinity
-from saccade.ops.attention import ThinSoftmaxAffinity
-from saccade.ops.lowrank import InPatch, SoftmaxInPatch, landmark_block, plain_block, solve
+from vergence.ops import Patches, sampled
+from vergence.ops.affinity import SoftmaxAffinity
+from vergence.ops.attention import ThinSoftmaxAffinity
+from vergence.ops.lowrank import InPatch, SoftmaxInPatch, landmark_block, plain_block, solve
 
 
 def normal(*shape, seed=0):

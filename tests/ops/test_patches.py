@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from saccade.ops import Patches
-from saccade.reference.self_attention import rectangles
+from vergence.ops import Patches
+from vergence.reference.self_attention import rectangles
 
 SHAPES = [(6, 4, 3, 2), (7, 5, 3, 2), (5, 5, 5, 5), (4, 9, 1, 4), (11, 3, 4, 3)]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from saccade.ops.scale import (
+from vergence.ops.scale import (
     add_pointwise,
     bordered_convolution,
     halved,
@@ -25,7 +25,7 @@ from saccade.ops.scale import (
     separable_convolution,
     wrapped,
 )
-from saccade.reference import scale as plain
+from vergence.reference import scale as plain
 
 SCALES = (0.9, 1.26, 1.764)
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from saccade.ops import setconv as module
-from saccade.ops.knn import gathered, nearest
-from saccade.ops.setconv import set_convolution
-from saccade.reference import scene_flow as plain
+from vergence.ops import setconv as module
+from vergence.ops.knn import gathered, nearest
+from vergence.ops.setconv import set_convolution
+from vergence.reference import scene_flow as plain
 
 
 def case(channels=5, width=7, count=60, batch=2, layers=3):

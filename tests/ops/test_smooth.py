@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import ndimage, signal
 
-from saccade.ops.smooth import gaussian_profile, gaussian_smooth, surroundings
+from vergence.ops.smooth import gaussian_profile, gaussian_smooth, surroundings
 
 
 def _maps(*shape):

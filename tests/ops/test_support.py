@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from saccade.ops.support import Blocks
-from saccade.ops.transport import relaxation, scalings
+from vergence.ops.support import Blocks
+from vergence.ops.transport import relaxation, scalings
 
 
 def case(n=90, m=70, spread=6.0):

@@ -7,7 +7,7 @@ import ot
 import pytest
 import torch
 
-from saccade.ops.transport import (
+from vergence.ops.transport import (
     barycentres,
     cosine_cost,
     cosine_kernel,

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from saccade.ops.triplet import batch_hard
+from vergence.ops.triplet import batch_hard
 
 
 def by_loops(features, identities, margin):

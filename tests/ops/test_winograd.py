@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from saccade.ops import winograd
-from saccade.ops.winograd import tiled_convolution, tiled_kernel
+from vergence.ops import winograd
+from vergence.ops.winograd import tiled_convolution, tiled_kernel
 
 
 def normal(*shape, seed=0, dtype=torch.float64):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.points import data
-from saccade.points.data import LAYOUTS, Drawn, Scene
+from vergence.errors import VergenceError
+from vergence.points import data
+from vergence.points.data import LAYOUTS, Drawn, Scene
 
 
 def folders(root, names, first, second):
@@ -66,7 +66,7 @@ def test_kitti_s_keeps_the_scenes_that_its_mapping_names(tmp_path):
     (tmp_path / "KITTI_mapping.txt").write_text("2011_09_26 a 5\n\n2011_09_28 b 7\n")
     assert [f.name for f in LAYOUTS["kitti_s"].read(tmp_path, "test").files] == ["000000", "000002"]
     (tmp_path / "KITTI_mapping.txt").write_text("")
-    with pytest.raises(SaccadeError, match="KITTI_mapping.txt keeps none of the 3 scenes"):
+    with pytest.raises(VergenceError, match="KITTI_mapping.txt keeps none of the 3 scenes"):
         LAYOUTS["kitti_s"].read(tmp_path, "test")
 
 
@@ -74,7 +74,7 @@ def test_all_of_kitti_s_without_its_mapping_is_refused(tmp_path):
     for i in range(200):
         (tmp_path / f"{i:06d}").mkdir()
         (tmp_path / f"{i:06d}" / "pc1.npy").touch()
-    with pytest.raises(SaccadeError, match="keeps 142 of them: put HPLFlowNet's KITTI_mapping.txt"):
+    with pytest.raises(VergenceError, match="keeps 142 of them: put HPLFlowNet's KITTI_mapping.txt"):
         LAYOUTS["kitti_s"].read(tmp_path, "test")
 
 
@@ -107,14 +107,14 @@ def test_kitti_o_turns_its_axes_and_leaves_out_what_is_far(tmp_path):
 def test_scenes_that_do_not_fit_are_refused(arrays, said, tmp_path):
     (tmp_path / "test").mkdir()
     np.savez(tmp_path / "test" / "odd.npz", **arrays)
-    with pytest.raises(SaccadeError, match=said) as refusal:
+    with pytest.raises(VergenceError, match=said) as refusal:
         LAYOUTS["folder"].read(tmp_path, "test")[0]
     assert "odd.npz" in str(refusal.value)
 
 
 def test_rows_that_should_correspond_and_do_not_are_refused(tmp_path):
     folders(tmp_path / "val", ["0000000"], np.ones((3, 3)), np.ones((4, 3)))
-    with pytest.raises(SaccadeError, match=r"3 rows in pc1\.npy and 4 in pc2\.npy"):
+    with pytest.raises(VergenceError, match=r"3 rows in pc1\.npy and 4 in pc2\.npy"):
         LAYOUTS["ft3d_s"].read(tmp_path, "test")[0]
 
 

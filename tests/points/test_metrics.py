@@ -2,7 +2,7 @@
 
 import torch
 
-from saccade.points.metrics import flow_scores
+from vergence.points.metrics import flow_scores
 
 
 def test_scores_by_hand():

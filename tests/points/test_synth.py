@@ -2,7 +2,7 @@
 
 import torch
 
-from saccade.points.synth import SHIFT, rigid
+from vergence.points.synth import SHIFT, rigid
 
 
 def scenes(world):

@@ -1,4 +1,4 @@
-"""Readers of labelled pictures, fed data written without Saccade."""
+"""Readers of labelled pictures, fed data written without Vergence."""
 
 import pickle
 
@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 
 from recognition.snl import fixtures
-from saccade.errors import SaccadeError, Several
-from saccade.recognition.data import LAYOUTS, View, Viewed, read_cub
+from vergence.errors import Several, VergenceError
+from vergence.recognition.data import LAYOUTS, View, Viewed, read_cub
 
 
 def test_cifar10_rows_become_pictures_in_channel_row_column_order(tmp_path):
@@ -57,7 +57,7 @@ def test_a_training_file_cut_at_the_end_of_a_row_is_noticed(tmp_path):
     fixtures.cifar10_binary(tmp_path)
     path = tmp_path / "cifar-10-batches-bin" / "data_batch_3.bin"
     path.write_bytes(path.read_bytes()[: 3 * 3073])
-    with pytest.raises(SaccadeError, match="data_batch_3 has fewer pictures than its siblings"):
+    with pytest.raises(VergenceError, match="data_batch_3 has fewer pictures than its siblings"):
         LAYOUTS["cifar10"].read(tmp_path, "train")
 
 
@@ -74,7 +74,7 @@ def test_a_training_file_cut_at_the_end_of_a_row_is_noticed(tmp_path):
 def test_a_cifar_batch_that_does_not_fit_is_named(batch, said, tmp_path):
     fixtures.cifar10_python(tmp_path)
     (tmp_path / "cifar-10-batches-py" / "data_batch_3").write_bytes(pickle.dumps(batch))
-    with pytest.raises(SaccadeError, match=said) as refusal:
+    with pytest.raises(VergenceError, match=said) as refusal:
         LAYOUTS["cifar10"].read(tmp_path, "train")
     assert "data_batch_3" in str(refusal.value)
 
@@ -101,7 +101,7 @@ def test_class_folders_number_their_classes_by_the_training_folder(tmp_path):
 def test_class_folders_that_do_not_fit_are_named(spoil, said, tmp_path):
     fixtures.class_folders(tmp_path)
     spoil(tmp_path)
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         for split in ("train", "test"):
             LAYOUTS["folder"].read(tmp_path, split)
 
@@ -136,7 +136,7 @@ def test_missing_birds_are_named_and_counted_and_refused_or_skipped_as_chosen(tm
     assert (data.labels, len(data.skipped)) == ((1,), 2)
     assert read_cub(tmp_path, "train").skipped == ()
     (tmp_path / "CUB_200_2011" / "images" / "002.Auklet" / "Auklet_0001.jpg").unlink()
-    with pytest.raises(SaccadeError, match="the class '002.Auklet' of .* has no pictures to train on"):
+    with pytest.raises(VergenceError, match="the class '002.Auklet' of .* has no pictures to train on"):
         read_cub(tmp_path, "train", missing="skip")
 
 
@@ -157,7 +157,7 @@ def test_missing_birds_are_named_and_counted_and_refused_or_skipped_as_chosen(tm
 def test_label_files_with_gaps_are_refused_in_a_sentence(tmp_path, file, text, said):
     fixtures.cub(tmp_path)
     (tmp_path / "CUB_200_2011" / file).write_text(text)
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         LAYOUTS["cub"].read(tmp_path, "train")
 
 
@@ -165,10 +165,10 @@ def test_a_box_outside_its_picture_or_of_no_size_is_refused(tmp_path):
     fixtures.cub(tmp_path)
     boxes = tmp_path / "CUB_200_2011" / "bounding_boxes.txt"
     boxes.write_text("".join(f"{n} 90.0 5.0 30.0 20.0\n" for n in range(1, 7)))
-    with pytest.raises(SaccadeError, match="lies outside .*Albatross_0001.jpg"):
+    with pytest.raises(VergenceError, match="lies outside .*Albatross_0001.jpg"):
         read_cub(tmp_path, "train", "box")[0]
     boxes.write_text("1 1.0 5.0 0.0 20.0\n")
-    with pytest.raises(SaccadeError, match="line 1 of .*bounding_boxes.txt"):
+    with pytest.raises(VergenceError, match="line 1 of .*bounding_boxes.txt"):
         read_cub(tmp_path, "train", "box")
 
 

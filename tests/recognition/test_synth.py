@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from saccade import catalogue
-from saccade.recognition.synth import COLOURS, LARGE, MARK, SHADES, SMALL, relations, sizes
+from vergence import catalogue
+from vergence.recognition.synth import COLOURS, LARGE, MARK, SHADES, SMALL, relations, sizes
 
 
 @pytest.fixture(scope="module")

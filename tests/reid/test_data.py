@@ -1,11 +1,11 @@
-"""Readers of re-identification data, fed files written without Saccade; samplers; views."""
+"""Readers of re-identification data, fed files written without Vergence; samplers; views."""
 
 import pytest
 import torch
 
 from reid.csalr import fixtures
-from saccade.errors import SaccadeError
-from saccade.reid.data import LAYOUTS, Balanced, View, Viewed, judged
+from vergence.errors import VergenceError
+from vergence.reid.data import LAYOUTS, Balanced, View, Viewed, judged
 
 
 def read(name, path, split, form=None):
@@ -62,7 +62,7 @@ def test_an_msmt17_list_cut_between_two_lines_is_noticed_by_what_nobody_names(tm
     fixtures.msmt17("train", "test")(tmp_path)
     path = tmp_path / "list_gallery.txt"
     path.write_text(path.read_text().splitlines()[0] + "\n")
-    with pytest.raises(SaccadeError, match="1 pictures of .*neither in list_query.txt nor in list_gallery.txt"):
+    with pytest.raises(VergenceError, match="1 pictures of .*neither in list_query.txt nor in list_gallery.txt"):
         LAYOUTS["msmt17"].read(tmp_path, "test")
 
 
@@ -93,14 +93,14 @@ def test_one_plain_folder_is_shared_by_identity_and_asked_once_a_camera(tmp_path
 def test_what_does_not_follow_the_layout_is_named_and_counted(tmp_path, spoil, said):
     fixtures.market1501(tmp_path)
     spoil(tmp_path)
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         LAYOUTS["market1501"].read(tmp_path, "test")
 
 
 def test_a_picture_of_no_bytes_is_named_when_it_is_read(tmp_path):
     data = read("market1501", tmp_path, "train")
     data.shots[1].path.write_bytes(b"")
-    with pytest.raises(SaccadeError, match="0002_c2s1_000301_01.jpg is not a readable picture"):
+    with pytest.raises(VergenceError, match="0002_c2s1_000301_01.jpg is not a readable picture"):
         data[1]
 
 
@@ -133,7 +133,7 @@ def test_an_identity_with_one_picture_repeats_it():
 
 
 def test_a_batch_that_cannot_be_shared_out_is_refused():
-    with pytest.raises(SaccadeError, match="a batch of 6 cannot hold identities with 4 pictures each"):
+    with pytest.raises(VergenceError, match="a batch of 6 cannot hold identities with 4 pictures each"):
         list(Balanced(Three(), View(16, 16), each=4).batches(6, torch.Generator()))
 
 
@@ -162,7 +162,7 @@ def test_erasing_is_as_frequent_and_as_large_as_it_says():
     "bad", [{"height": 8}, {"erase": 1.5}, {"pad": 99, "height": 64, "width": 32}, {"std": (1.0, 0.0, 1.0)}]
 )
 def test_views_that_make_no_sense_are_refused(bad):
-    with pytest.raises(SaccadeError, match="a view"):
+    with pytest.raises(VergenceError, match="a view"):
         View(**bad)
 
 

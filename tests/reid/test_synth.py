@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from saccade.reid.data import judged
-from saccade.reid.synth import CAMERAS, SHOTS, population
+from vergence.reid.data import judged
+from vergence.reid.synth import CAMERAS, SHOTS, population
 
 
 @pytest.fixture(scope="module")

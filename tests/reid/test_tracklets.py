@@ -1,4 +1,4 @@
-"""Readers of tracklets, fed files written without Saccade; the clips that are taken of them; how they are judged."""
+"""Readers of tracklets, fed files written without Vergence; the clips that are taken of them; how they are judged."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,11 @@ import torch
 from scipy.io import savemat
 
 from reid.tracklet_layouts import ilids, layouts, listed_prid, mars, plain, prid
-from saccade import catalogue, datacheck
-from saccade.errors import SaccadeError, Several
-from saccade.metrics.ranking import rank_descriptors
-from saccade.reid.data import View, judged
-from saccade.reid.tracklets import (
+from vergence import catalogue, datacheck
+from vergence.errors import Several, VergenceError
+from vergence.metrics.ranking import rank_descriptors
+from vergence.reid.data import View, judged
+from vergence.reid.tracklets import (
     LAYOUTS,
     BalancedClips,
     Clips,
@@ -42,7 +42,7 @@ def test_every_file_cut_short_is_named(tmp_path, name, form):
         content = file.read_bytes()
         for length in (0, 1, len(content) // 2 + 1):
             file.write_bytes(content[:length])
-            with pytest.raises(SaccadeError) as refusal:
+            with pytest.raises(VergenceError) as refusal:
                 read()
             assert file.name in str(refusal.value), f"{file.name} cut to {length}: {refusal.value}"
         file.write_bytes(content)
@@ -108,7 +108,7 @@ QUERY, TRACKS, NAMES = "query_IDX.mat", "tracks_test_info.mat", "test_name.txt"
 def test_what_is_wrong_with_mars_is_said_in_a_sentence(tmp_path, spoil, said):
     mars(tmp_path)
     spoil(tmp_path / "info")
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         LAYOUTS["mars"].read(tmp_path, "test")
 
 
@@ -137,7 +137,7 @@ def test_no_tracklets_at_all_are_refused_even_when_skipping(tmp_path):
     mars(tmp_path)
     for file in (tmp_path / "bbox_train").rglob("*.jpg"):
         file.unlink()
-    with pytest.raises(SaccadeError, match="has no tracklets to train on"):
+    with pytest.raises(VergenceError, match="has no tracklets to train on"):
         read_mars(tmp_path, "train", missing="skip")
 
 
@@ -190,14 +190,14 @@ def test_the_first_half_of_a_row_of_the_matlab_splits_is_judged(tmp_path):
 def test_splits_that_make_no_sense_are_refused_in_a_sentence(tmp_path, splits, said):
     ilids(tmp_path)
     (tmp_path / "splits.json").write_text(splits)
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         read_ilidsvid(tmp_path, "test")
 
 
 def test_a_person_without_pictures_is_named_or_skipped(tmp_path):
     ilids(tmp_path)
     (tmp_path / "i-LIDS-VID/sequences/cam2/person001/cam2_person001_00000.png").unlink()
-    with pytest.raises(SaccadeError, match="cam2/person001 holds no pictures, but .*lists it"):
+    with pytest.raises(VergenceError, match="cam2/person001 holds no pictures, but .*lists it"):
         read_ilidsvid(tmp_path, "train", fold=2)
     data = read_ilidsvid(tmp_path, "train", fold=2, missing="skip")
     assert (data.identities, len(data.skipped)) == ((0, 1, 1), 1)
@@ -205,14 +205,14 @@ def test_a_person_without_pictures_is_named_or_skipped(tmp_path):
 
 def test_matlab_splits_for_other_people_are_refused(tmp_path):
     ilids(tmp_path, people=5, form="mat")
-    with pytest.raises(SaccadeError, match="does not have each of the 5 people of both cameras once, but 4 numbers"):
+    with pytest.raises(VergenceError, match="does not have each of the 5 people of both cameras once, but 4 numbers"):
         read_ilidsvid(tmp_path, "train")
 
 
 def test_ilids_without_a_split_file_says_which_it_looked_for(tmp_path):
     ilids(tmp_path)
     (tmp_path / "splits.json").unlink()
-    with pytest.raises(SaccadeError, match="neither splits.json nor train-test people splits"):
+    with pytest.raises(VergenceError, match="neither splits.json nor train-test people splits"):
         read_ilidsvid(tmp_path, "train")
 
 
@@ -250,19 +250,19 @@ def test_plain_folders_of_frames_take_any_word_as_identity(tmp_path):
     test = LAYOUTS["folder"].read(tmp_path, "test")
     assert (test.queries, test.identities, test.cameras) == (1, (0, 0, 1), (1, 2, 1))
     (tmp_path / "query" / "cy_3").mkdir()
-    with pytest.raises(SaccadeError, match="cy_3 holds no pictures"):
+    with pytest.raises(VergenceError, match="cy_3 holds no pictures"):
         LAYOUTS["folder"].read(tmp_path, "test")
     (tmp_path / "query" / "cy_3").rename(tmp_path / "query" / "holiday")
-    with pytest.raises(SaccadeError, match="holiday is not named like ID_CAMERA_anything"):
+    with pytest.raises(VergenceError, match="holiday is not named like ID_CAMERA_anything"):
         LAYOUTS["folder"].read(tmp_path, "test")
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_a_folder_that_is_something_else_is_refused_in_a_sentence(tmp_path, name):
-    with pytest.raises(SaccadeError, match="has no folder"):
+    with pytest.raises(VergenceError, match="has no folder"):
         LAYOUTS[name].read(tmp_path, "train")
     (tmp_path / "file").write_text("")
-    with pytest.raises(SaccadeError, match="is not a folder: expected"):
+    with pytest.raises(VergenceError, match="is not a folder: expected"):
         LAYOUTS[name].read(tmp_path / "file", "train")
 
 
@@ -322,7 +322,7 @@ def test_batches_hold_identities_and_pool_clips_to_tracklets(clips):
 
 
 def test_clips_that_make_no_sense_are_refused(clips):
-    with pytest.raises(SaccadeError, match="clips of tracklets have 1 to 1024 frames"):
+    with pytest.raises(VergenceError, match="clips of tracklets have 1 to 1024 frames"):
         Clips(clips.data, clips.view, frames=0)
 
 

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.metrics.ranking import rank_descriptors
-from saccade.reid.data import View, judged
-from saccade.reid.synth import CAMERAS
-from saccade.reid.tracklets import Clips
-from saccade.reid.walks import BANDS, walks
+from vergence.errors import VergenceError
+from vergence.metrics.ranking import rank_descriptors
+from vergence.reid.data import View, judged
+from vergence.reid.synth import CAMERAS
+from vergence.reid.tracklets import Clips
+from vergence.reid.walks import BANDS, walks
 
 
 @pytest.fixture(scope="module")
@@ -89,5 +89,5 @@ def test_tracklets_go_through_clips_as_files_do(people):
 
 
 def test_what_cannot_be_drawn_is_refused():
-    with pytest.raises(SaccadeError, match="embedded tracklets have at least 2 people"):
+    with pytest.raises(VergenceError, match="embedded tracklets have at least 2 people"):
         walks(1, 6, 64, 32, "train")

@@ -7,13 +7,13 @@ from html.parser import HTMLParser
 import pytest
 
 from helpers import short, start
-from saccade import catalogue
-from saccade.claims import Claim, Judgement
-from saccade.engine.execute import execute
-from saccade.ledger import Entry
-from saccade.progress import Progress
-from saccade.report.build import Subject, write_report
-from saccade.report.charts import line_chart, ticks
+from vergence import catalogue
+from vergence.claims import Claim, Judgement
+from vergence.engine.execute import execute
+from vergence.ledger import Entry
+from vergence.progress import Progress
+from vergence.report.build import Subject, write_report
+from vergence.report.charts import line_chart, ticks
 
 
 class Page(HTMLParser):
@@ -59,7 +59,7 @@ def page(tmp_path_factory):
         Entry("snl", CLAIM, Judgement("does not hold", 0.5, 0.2, 0.8, (0.4, 0.6)), "stale"),
         Entry("snl", CLAIM),
     ]
-    path = write_report(Subject(system, "tiny", made, entries, ["saccade run snl"]), root / "out", Progress())
+    path = write_report(Subject(system, "tiny", made, entries, ["vergence run snl"]), root / "out", Progress())
     return path.read_text(), made
 
 
@@ -96,7 +96,7 @@ def test_it_shows_costs_curves_pictures_and_how_to_repeat_it(page):
     assert "23,402" in text  # parameters of tiny SNL
     assert "<polyline" in text
     assert "data:image/png;base64," in text
-    assert "saccade run snl" in text
+    assert "vergence run snl" in text
 
 
 def test_a_chart_of_nothing_is_nothing():

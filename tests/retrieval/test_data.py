@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.retrieval.data import LAYOUTS, Clusters, Judged, Pictures, TupleData, hardest
-from saccade.retrieval.synth import LARGEST, SMALLEST, world
-from saccade.search.expansion import normalised
+from vergence.errors import VergenceError
+from vergence.retrieval.data import LAYOUTS, Clusters, Judged, Pictures, TupleData, hardest
+from vergence.retrieval.synth import LARGEST, SMALLEST, world
+from vergence.search.expansion import normalised
 
 
 def clusters(sizes=(4, 3, 5, 2, 6, 4), dimension=8):
@@ -76,7 +76,7 @@ def test_the_hardest_negatives_are_the_nearest_of_other_clusters_one_a_cluster(m
     data = clusters()
     pool = torch.randperm(24)[:17]
     asked = torch.cat([torch.arange(24), torch.tensor([3, 3, 0])])
-    monkeypatch.setattr("saccade.retrieval.data.TABLE", 200)  # a few queries at a time
+    monkeypatch.setattr("vergence.retrieval.data.TABLE", 200)  # a few queries at a time
     found = hardest(data, asked, pool, 3)
     assert found[24:].tolist() == found[[3, 3, 0]].tolist()
     for query in range(24):
@@ -89,7 +89,7 @@ def test_the_hardest_negatives_are_the_nearest_of_other_clusters_one_a_cluster(m
 
 
 def test_mining_more_negatives_than_clusters_is_refused():
-    with pytest.raises(SaccadeError, match="6 clusters in a pool of 24"):
+    with pytest.raises(VergenceError, match="6 clusters in a pool of 24"):
         hardest(clusters(), torch.arange(24), torch.arange(24), 6)
 
 
@@ -105,7 +105,7 @@ def test_distractors_are_right_for_nobody_and_of_the_same_length():
     more = judged.with_distractors(torch.zeros(5, 8))
     assert len(more.gallery) == 29
     assert more.truths is judged.truths
-    with pytest.raises(SaccadeError, match="the distractors have 7 numbers"):
+    with pytest.raises(VergenceError, match="the distractors have 7 numbers"):
         judged.with_distractors(torch.zeros(5, 7))
 
 
@@ -135,7 +135,7 @@ def test_descriptors_that_are_wrong_are_named(tmp_path):
     }
     for name, (arrays, message) in cases.items():
         np.savez(tmp_path / name, **arrays)
-        with pytest.raises(SaccadeError, match=message):
+        with pytest.raises(VergenceError, match=message):
             LAYOUTS["folder"].read(tmp_path / name, "train")
 
 
@@ -158,7 +158,7 @@ def test_queries_of_a_revisited_set_are_cropped_to_their_boxes(tmp_path):
     assert isinstance(data, Pictures)
     assert data[0].shape == (3, 36, 40)
     assert data[4].shape == (3, 31, 36)
-    with pytest.raises(SaccadeError, match="ground truth is for 4 and 2"):
+    with pytest.raises(VergenceError, match="ground truth is for 4 and 2"):
         data.become(torch.ones(5, 3))
 
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.retrieval.metrics import Truth, average_precision, mean_of, regimes
+from vergence.errors import VergenceError
+from vergence.retrieval.metrics import Truth, average_precision, mean_of, regimes
 
 NOTHING = torch.tensor([], dtype=torch.int64)
 
@@ -39,12 +39,12 @@ def test_a_query_without_positives_is_not_judged():
     found = average_precision(far, Truth([NOTHING, torch.tensor([int(far[1].argmin())])], [NOTHING, NOTHING]), [0, 1])
     assert found.isnan().tolist() == [True, False]
     assert mean_of(found) == 100
-    with pytest.raises(SaccadeError, match="no query has a positive"):
+    with pytest.raises(VergenceError, match="no query has a positive"):
         mean_of(found[:1])
 
 
 def test_distances_that_are_no_numbers_are_refused():
-    with pytest.raises(SaccadeError, match="not finite"):
+    with pytest.raises(VergenceError, match="not finite"):
         average_precision(torch.tensor([[float("nan")]]), Truth([NOTHING], [NOTHING]), [0])
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from saccade.errors import SaccadeError
-from saccade.reference import patchwise as plain
-from saccade.robustness.attacks import (
+from vergence.errors import VergenceError
+from vergence.reference import patchwise as plain
+from vergence.robustness.attacks import (
     Diversity,
     SignAttack,
     bounds,
@@ -23,7 +23,7 @@ from saccade.robustness.attacks import (
     ti_bim,
     ti_fgsm,
 )
-from saccade.robustness.patchwise.model import Projection, patch_map, pi_fgsm
+from vergence.robustness.patchwise.model import Projection, patch_map, pi_fgsm
 
 EPS = 1 / 16
 
@@ -265,7 +265,7 @@ def test_projections_that_overflow_are_projected_on_unless_they_are_forgotten():
     ],
 )
 def test_settings_that_make_no_attack_are_refused(make, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         make()
 
 
@@ -282,7 +282,7 @@ def test_settings_that_make_no_attack_are_refused(make, said):
 )
 def test_classifiers_that_cannot_be_attacked_are_refused(classifier, said):
     x, y = pictures()
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         fgsm(EPS)(classifier, x, y)
 
 
@@ -300,5 +300,5 @@ def test_classifiers_that_cannot_be_attacked_are_refused(classifier, said):
     ],
 )
 def test_pictures_and_labels_that_do_not_fit_are_refused(images, labels, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         SignAttack(EPS)(lambda v: v.flatten(1)[:, :4], images, labels)

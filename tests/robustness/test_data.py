@@ -5,8 +5,8 @@ import torch
 from PIL import Image
 
 from robustness.patchwise import fixtures
-from saccade.errors import SaccadeError
-from saccade.robustness.data import Squares, digits, read_labels, read_nips2017
+from vergence.errors import VergenceError
+from vergence.robustness.data import Squares, digits, read_labels, read_nips2017
 
 
 def test_digits_are_all_there_once():
@@ -53,16 +53,16 @@ def test_labels_of_the_competition_count_the_background(tmp_path):
 )
 def test_labels_that_make_no_sense_are_refused(rows, said, tmp_path):
     (tmp_path / "labels.csv").write_text(rows)
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         read_labels(tmp_path / "labels.csv")
 
 
 def test_pictures_and_rows_must_be_the_same(tmp_path):
     fixtures.nips2017(tmp_path)
     Image.new("RGB", (8, 8)).save(tmp_path / "more.png")
-    with pytest.raises(SaccadeError, match=r"dev_dataset.csv has no label for the picture more.png"):
+    with pytest.raises(VergenceError, match=r"dev_dataset.csv has no label for the picture more.png"):
         read_nips2017(tmp_path, "test")
     (tmp_path / "more.png").unlink()
     next((tmp_path / "images").iterdir()).unlink()
-    with pytest.raises(SaccadeError, match=r"dev_dataset.csv names .*, but there is no picture"):
+    with pytest.raises(VergenceError, match=r"dev_dataset.csv names .*, but there is no picture"):
         read_nips2017(tmp_path, "test")

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from saccade.robustness.classifiers import Zoo
-from saccade.robustness.metrics import Transfer, fooled, success_rate, wrong
+from vergence.robustness.classifiers import Zoo
+from vergence.robustness.metrics import Transfer, fooled, success_rate, wrong
 
 
 class Threshold(nn.Module):

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.search import Alpha, Average, Decayed, Discriminative, Index, NoExpansion, augmented, expanded
-from saccade.search.expansion import first_search, normalised
+from vergence.errors import VergenceError
+from vergence.search import Alpha, Average, Decayed, Discriminative, Index, NoExpansion, augmented, expanded
+from vergence.search.expansion import first_search, normalised
 
 
 def world(count=40, dimension=12):
@@ -100,16 +100,16 @@ def test_no_neighbours_leave_the_query(method):
 
 def test_more_neighbours_than_the_index_holds_are_refused():
     gallery, index, queries = world()
-    with pytest.raises(SaccadeError, match="an index of 40 cannot give 41 neighbours; ask for 0 to 40"):
+    with pytest.raises(VergenceError, match="an index of 40 cannot give 41 neighbours; ask for 0 to 40"):
         first_search(index, queries, 41)
-    with pytest.raises(SaccadeError, match="ask for 0 to 39"):
+    with pytest.raises(VergenceError, match="ask for 0 to 39"):
         first_search(index, gallery[:2], 40, torch.tensor([0, 1]))
 
 
 def test_vectors_without_a_direction_are_refused():
-    with pytest.raises(SaccadeError, match="1 of 2 queries are no direction: the first, at row 1, is zero"):
+    with pytest.raises(VergenceError, match="1 of 2 queries are no direction: the first, at row 1, is zero"):
         normalised(torch.tensor([[1.0, 0], [0, 0]]), "queries")
-    with pytest.raises(SaccadeError, match="at row 0, is not finite"):
+    with pytest.raises(VergenceError, match="at row 0, is not finite"):
         normalised(torch.tensor([[float("inf"), 0]]), "queries")
-    with pytest.raises(SaccadeError, match="one descriptor a row"):
+    with pytest.raises(VergenceError, match="one descriptor a row"):
         normalised(torch.zeros(3), "queries")

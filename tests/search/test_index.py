@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.files import save_tensors
-from saccade.search import Index
-from saccade.search.index import _company, descriptors_by
+from vergence.errors import VergenceError
+from vergence.files import save_tensors
+from vergence.search import Index
+from vergence.search.index import _company, descriptors_by
 
 
 def index(count=50):
@@ -56,7 +56,7 @@ def test_it_comes_back_from_its_file(tmp_path):
 
 def test_one_made_by_other_weights_is_refused(tmp_path):
     index().save(tmp_path / "kept.safetensors")
-    with pytest.raises(SaccadeError, match="made with other weights"):
+    with pytest.raises(VergenceError, match="made with other weights"):
         Index.load(tmp_path / "kept.safetensors", "others")
 
 
@@ -64,16 +64,16 @@ def test_files_that_are_no_index_are_refused(tmp_path):
     save_tensors(tmp_path / "other.safetensors", {"x": torch.zeros(1)})
     (tmp_path / "text").write_text("hello")
     for name in ("other.safetensors", "text", "nothing"):
-        with pytest.raises(SaccadeError, match=name):
+        with pytest.raises(VergenceError, match=name):
             Index.load(tmp_path / name)
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(SaccadeError, match="a name for each descriptor"):
+    with pytest.raises(VergenceError, match="a name for each descriptor"):
         Index(torch.zeros(2, 3), ("one",), "w")
-    with pytest.raises(SaccadeError, match="not finite"):
+    with pytest.raises(VergenceError, match="not finite"):
         Index(torch.full((1, 3), float("nan")), ("one",), "w")
-    with pytest.raises(SaccadeError, match="descriptors of 6 numbers"):
+    with pytest.raises(VergenceError, match="descriptors of 6 numbers"):
         index().search(torch.zeros(1, 5), 1)
 
 
@@ -142,7 +142,7 @@ def test_an_index_is_mapped_and_not_copied(tmp_path):
 
 
 def test_a_structure_that_is_damaged_or_of_other_descriptors_is_refused(tmp_path):
-    from saccade.files import load_tensors
+    from vergence.files import load_tensors
 
     Index(clustered(300), tuple(map(str, range(300))), "w", "ivf").save(tmp_path / "kept.safetensors")
     tensors, metadata = load_tensors(tmp_path / "kept.safetensors")
@@ -154,14 +154,14 @@ def test_a_structure_that_is_damaged_or_of_other_descriptors_is_refused(tmp_path
     }
     for name, changed in (("cut", cut), ("fewer", fewer)):
         save_tensors(tmp_path / name, changed, metadata)
-        with pytest.raises(SaccadeError, match=f"{name} is damaged"):
+        with pytest.raises(VergenceError, match=f"{name} is damaged"):
             Index.load(tmp_path / name)
 
 
 def test_kinds_that_cannot_be_made_are_refused():
-    with pytest.raises(SaccadeError, match="at least 256"):
+    with pytest.raises(VergenceError, match="at least 256"):
         Index(torch.randn(100, 8), tuple(map(str, range(100))), "w", "ivfpq")
-    with pytest.raises(SaccadeError, match="not 'tree'"):
+    with pytest.raises(VergenceError, match="not 'tree'"):
         Index(torch.randn(3, 8), ("a", "b", "c"), "w", "tree")
-    with pytest.raises(SaccadeError, match="of 6 numbers, those to add"):
+    with pytest.raises(VergenceError, match="of 6 numbers, those to add"):
         index().added(torch.zeros(1, 5), ["x"])

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.search import Alpha, Index, Shards, expanded
-from saccade.search.expansion import normalised
+from vergence.errors import VergenceError
+from vergence.search import Alpha, Index, Shards, expanded
+from vergence.search.expansion import normalised
 
 
 def parts(vectors, sizes):
@@ -40,15 +40,15 @@ def test_a_build_that_fails_leaves_no_index(tmp_path):
         yield torch.zeros(3, 4), ["a", "b", "c"]
         yield torch.zeros(2, 5), ["d", "e"]
 
-    with pytest.raises(SaccadeError, match="'d' has 5 numbers, those before it 4"):
+    with pytest.raises(VergenceError, match="'d' has 5 numbers, those before it 4"):
         Shards.build(tmp_path / "s", mixed(), "w", size=2)
-    with pytest.raises(SaccadeError, match="does not exist"):
+    with pytest.raises(VergenceError, match="does not exist"):
         Shards(tmp_path / "s")
 
 
 def test_what_is_empty_or_made_by_others_is_refused(tmp_path):
-    with pytest.raises(SaccadeError, match="empty"):
+    with pytest.raises(VergenceError, match="empty"):
         Shards.build(tmp_path / "none", iter([]), "w")
     Shards.build(tmp_path / "s", parts(torch.eye(5), [5]), "w")
-    with pytest.raises(SaccadeError, match="other weights"):
+    with pytest.raises(VergenceError, match="other weights"):
         Shards(tmp_path / "s", made_by="others")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from saccade.errors import SaccadeError
-from saccade.tracking.data import LAYOUTS, OTB_50, OTB_2013, OTB_REST, lasot_test, read_boxes
+from vergence.errors import VergenceError
+from vergence.tracking.data import LAYOUTS, OTB_50, OTB_2013, OTB_REST, lasot_test, read_boxes
 
 _spec = importlib.util.spec_from_file_location("tracks", Path(__file__).parent / "sesiam" / "fixtures.py")
 written = importlib.util.module_from_spec(_spec)
@@ -111,7 +111,7 @@ def test_lasot_trains_on_what_it_does_not_test_on(tmp_path):
 def test_a_ground_truth_that_does_not_fit_is_one_sentence(tmp_path, text, said):
     written.one_folder(tmp_path)
     (tmp_path / "groundtruth_rect.txt").write_text(text)
-    with pytest.raises(SaccadeError) as refusal:
+    with pytest.raises(VergenceError) as refusal:
         read("folder", tmp_path)[0]
     assert said in str(refusal.value)
     assert "groundtruth_rect.txt" in str(refusal.value)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from saccade.errors import SaccadeError
-from saccade.tracking import boxes as b
-from saccade.tracking import metrics as m
+from vergence.errors import VergenceError
+from vergence.tracking import boxes as b
+from vergence.tracking import metrics as m
 
 RNG = np.random.default_rng(0)
 
@@ -111,12 +111,12 @@ def test_frames_without_a_target_are_not_judged():
 
 
 def test_boxes_and_truth_of_different_lengths_are_refused():
-    with pytest.raises(SaccadeError, match="3 boxes cannot be judged against 4"):
+    with pytest.raises(VergenceError, match="3 boxes cannot be judged against 4"):
         m.one_pass(some_boxes(3), some_boxes(4))
 
 
 def test_nothing_to_judge_is_refused():
-    with pytest.raises(SaccadeError, match="no frame has a box"):
+    with pytest.raises(VergenceError, match="no frame has a box"):
         m.ope([m.one_pass(some_boxes(3), np.full((3, 4), np.nan))])
 
 
@@ -223,7 +223,7 @@ def test_the_interval_holds_half_of_the_lengths_and_the_commonest_one():
 
 
 def test_eao_of_sequences_too_short_for_its_lengths_is_refused():
-    with pytest.raises(SaccadeError, match="a stretch of 100 frames"):
+    with pytest.raises(VergenceError, match="a stretch of 100 frames"):
         m.vot([run([0.5] * 20)[0]], (100, 356))
 
 

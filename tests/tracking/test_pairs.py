@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.tracking import crops, pairs
-from saccade.tracking.data import Track, Tracks
+from vergence.tracking import crops, pairs
+from vergence.tracking.data import Track, Tracks
 
 
 def test_a_window_inside_the_frame_is_the_frame():

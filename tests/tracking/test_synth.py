@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.tracking import synth
+from vergence.errors import VergenceError
+from vergence.tracking import synth
 
 SCENE = synth.Scene(size=120, digit=24, frames=30)
 
@@ -79,7 +79,7 @@ def test_digits_to_judge_on_are_not_trained_on():
 
 def test_photographs_to_judge_on_are_not_trained_on(tmp_path):
     assert not set(synth.pictures("", "train")) & set(synth.pictures("", "test"))
-    with pytest.raises(SaccadeError, match="has 0 pictures"):
+    with pytest.raises(VergenceError, match="has 0 pictures"):
         synth.pictures(str(tmp_path), "train")
 
 
@@ -107,12 +107,12 @@ def test_files_of_mnist_are_read_packed_or_not_and_refused_when_cut(tmp_path):
     assert torch.equal((synth.read_idx(tmp_path, "t10k") * 255).round().byte(), torch.from_numpy(pictures))
     for broken in (gzip.compress(content[:-1]), gzip.compress(content)[:40], b""):
         path.write_bytes(broken)
-        with pytest.raises(SaccadeError, match="t10k-images-idx3-ubyte.gz"):
+        with pytest.raises(VergenceError, match="t10k-images-idx3-ubyte.gz"):
             synth.read_idx(tmp_path, "t10k")
-    with pytest.raises(SaccadeError, match="expected MNIST's files"):
+    with pytest.raises(VergenceError, match="expected MNIST's files"):
         synth.read_idx(tmp_path, "train")
 
 
 def test_a_scene_too_small_for_its_digits_is_refused():
-    with pytest.raises(SaccadeError, match="fit into its frame"):
+    with pytest.raises(VergenceError, match="fit into its frame"):
         synth.Scene(size=50, digit=40)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.data.loader import InOrder, Plan
-from saccade.errors import SaccadeError
-from saccade.video.data import Clips, Kept, Labelled, View, even_places, random_places
+from vergence.data.loader import InOrder, Plan
+from vergence.errors import VergenceError
+from vergence.video.data import Clips, Kept, Labelled, View, even_places, random_places
 from video.ata import fixtures
 
 VIEW = View(frames=4, sampling="dense", stride=1, rate=0, crops=1, size=32, resize=40, jitter=(36, 44), flip=False)
@@ -52,7 +52,7 @@ def test_dense_sampling_keeps_its_distance_in_seconds():
 def test_a_video_shorter_than_a_clip_repeats_frames_and_one_frame_is_refused():
     assert even_places(View(frames=8, sampling="dense"), numbered(3)) == [0, 2, 2, 2, 2, 2, 2, 2]
     assert even_places(View(frames=4, sampling="uniform"), numbered(2)) == [0, 0, 0, 1]
-    with pytest.raises(SaccadeError, match="numbered has one frame only"):
+    with pytest.raises(VergenceError, match="numbered has one frame only"):
         even_places(View(frames=4), numbered(1))
 
 
@@ -96,7 +96,7 @@ def test_flips_happen_in_half_of_the_draws_and_not_where_they_are_off():
     "settings", [{"frames": 0}, {"size": 4}, {"resize": 100}, {"jitter": (320, 256)}, {"std": (0, 1, 1)}, {"rate": -1}]
 )
 def test_views_that_cannot_be_are_refused(settings):
-    with pytest.raises(SaccadeError, match="a view"):
+    with pytest.raises(VergenceError, match="a view"):
         View(**settings)
 
 
@@ -117,9 +117,9 @@ def test_a_damaged_video_is_replaced_in_training_and_named(four):
     assert sample.label != 2
     assert "2.mp4" in sample.damaged[0]
     assert torch.equal(clips.draw(2, source()).clips, sample.clips)
-    with pytest.raises(SaccadeError, match=r"2\.mp4"):
+    with pytest.raises(VergenceError, match=r"2\.mp4"):
         clips[2]
-    with pytest.raises(SaccadeError, match=r"2\.mp4"):
+    with pytest.raises(VergenceError, match=r"2\.mp4"):
         Clips(four, VIEW).draw(2, source())
 
 
@@ -140,5 +140,5 @@ def test_when_nothing_can_be_read_training_stops_with_a_sentence(tmp_path):
     for path in paths:
         path.write_bytes(b"nothing")
     clips = Clips(Labelled(paths, (0, 0, 0), ("a",)), VIEW, frozenset({"train"}))
-    with pytest.raises(SaccadeError, match="3 videos drawn in a row cannot be read: .*mp4 is not a readable video"):
+    with pytest.raises(VergenceError, match="3 videos drawn in a row cannot be read: .*mp4 is not a readable video"):
         clips.draw(0, source())

@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.video.layouts import FOLDED, LAYOUTS, read_class_folders, read_kinetics, read_something, read_ucf101
+from vergence.errors import VergenceError
+from vergence.video.layouts import FOLDED, LAYOUTS, read_class_folders, read_kinetics, read_something, read_ucf101
 from video.ata import fixtures
 
 
@@ -61,7 +61,7 @@ def test_ucf101_takes_the_split_it_is_asked_for(tmp_path):
     ]  # fmt: skip
     second = FOLDED["ucf101"](tmp_path / "u", "test", 2)
     assert ([p.name for p in second.paths], second.labels) == (["v_YoYo_g08_c01.avi"], (1,))
-    with pytest.raises(SaccadeError, match=r"trainlist03\.txt does not exist"):
+    with pytest.raises(VergenceError, match=r"trainlist03\.txt does not exist"):
         FOLDED["ucf101"](tmp_path / "u", "train", 3)
 
 
@@ -84,17 +84,17 @@ def test_hmdb51_uses_ones_to_train_and_twos_to_test(tmp_path):
 )
 def test_bad_lists_are_refused_by_line(name, content, said, tmp_path):
     (tmp_path / name).write_text(content)
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         read_kinetics(tmp_path, "train")
 
 
 def test_a_class_that_training_does_not_know_is_refused(tmp_path):
     fixtures.class_folders(tmp_path / "c")
     fixtures.video(tmp_path / "c" / "test" / "swim" / "a.mp4")
-    with pytest.raises(SaccadeError, match="has the class 'swim', which"):
+    with pytest.raises(VergenceError, match="has the class 'swim', which"):
         read_class_folders(tmp_path / "c", "test")
     fixtures.something(tmp_path / "s")
     path = tmp_path / "s" / "something-something-v2-train.json"
     path.write_text(json.dumps([{"id": "1", "template": "Eating [something]"}]))
-    with pytest.raises(SaccadeError, match="has the class 'Eating something'"):
+    with pytest.raises(VergenceError, match="has the class 'Eating something'"):
         read_something(tmp_path / "s", "train")

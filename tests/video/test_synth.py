@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.video.synth import TURNS, Scene, turning
+from vergence.errors import VergenceError
+from vergence.video.synth import TURNS, Scene, turning
 
 PLAIN = Scene(noise=0.0, clutter=0.0)
 
@@ -78,11 +78,11 @@ def test_single_frames_say_nothing():
 
 @pytest.mark.parametrize(("frames", "size", "scene"), [(1, 40, Scene()), (4, 41, Scene()), (4, 24, Scene())])
 def test_what_does_not_fit_is_refused(frames, size, scene):
-    with pytest.raises(SaccadeError, match="embedded clips have at least 2 frames"):
+    with pytest.raises(VergenceError, match="embedded clips have at least 2 frames"):
         turning(8, frames, size, scene, "x")
 
 
 @pytest.mark.parametrize("settings", [{"side": 2}, {"objects": 0}, {"moving": 1.5}, {"noise": -1}])
 def test_scenes_that_cannot_be_are_refused(settings):
-    with pytest.raises(SaccadeError, match="a scene"):
+    with pytest.raises(VergenceError, match="a scene"):
         Scene(**settings)

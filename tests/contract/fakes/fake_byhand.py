@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from saccade.about import About
-from saccade.errors import SaccadeError
-from saccade.files import load_archive
-from saccade.system import Learns, Metric, NoFacts, Published, System, Variant
-from saccade.training import Optimiser, Training
+from vergence.about import About
+from vergence.errors import VergenceError
+from vergence.files import load_archive
+from vergence.system import Learns, Metric, NoFacts, Published, System, Variant
+from vergence.training import Optimiser, Training
 
 ABOUT = About("fake-byhand", "By hand", ("N. Body",), "Nowhere 2020", ("recognition",), "Steps.", "@misc{hand}")
 
@@ -47,7 +47,7 @@ class ByHand(System):
     def load_published(self, path):
         found = load_archive(path)
         if set(found) != {"first", "second"}:
-            raise SaccadeError(f"{path} is not a checkpoint of the authors: expected 'first' and 'second'")
+            raise VergenceError(f"{path} is not a checkpoint of the authors: expected 'first' and 'second'")
         names = {"0.": found["first"], "2.": found["second"]}
         return Config(), NoFacts(), {f"{at}{k}": v for at, part in names.items() for k, v in part.items()}
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from saccade.about import About
-from saccade.data.loader import Augmented
-from saccade.system import Learns, Metric, Published, System, Variant
-from saccade.training import Optimiser, Schedule, Training
+from vergence.about import About
+from vergence.data.loader import Augmented
+from vergence.system import Learns, Metric, Published, System, Variant
+from vergence.training import Optimiser, Schedule, Training
 
 ABOUT = About("fake-mining", "Mining", ("N. Body",), "Nowhere 2020", ("retrieval",), "Mines.", "@misc{mining}")
 SCHEDULE = Schedule("cosine", warmup=2)

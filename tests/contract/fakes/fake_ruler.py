@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from saccade.about import About
-from saccade.claims import Claim
-from saccade.data.layouts import Layout, find
-from saccade.errors import SaccadeError
-from saccade.files import write_json
-from saccade.inputs import Artifact, Graph
-from saccade.system import Metric, System, Variant
+from vergence.about import About
+from vergence.claims import Claim
+from vergence.data.layouts import Layout, find
+from vergence.errors import VergenceError
+from vergence.files import write_json
+from vergence.inputs import Artifact, Graph
+from vergence.system import Metric, System, Variant
 
 ABOUT = About("fake-ruler", "A ruler", ("N. Body",), "Nowhere 2020", ("maps",), "Measures.", "@misc{ruler}")
 
@@ -29,9 +29,9 @@ def read(path, split="test"):
     try:
         rows = [[float(v) for v in line.split()] for line in path.read_text().strip().splitlines()]
     except (OSError, ValueError) as error:
-        raise SaccadeError(f"{path} is not rows of numbers: {error}") from error
+        raise VergenceError(f"{path} is not rows of numbers: {error}") from error
     if len(rows) != 2 or len(rows[0]) != len(rows[1]) or not rows[0]:
-        raise SaccadeError(f"{path} is not two rows of as many numbers")
+        raise VergenceError(f"{path} is not two rows of as many numbers")
     return rows
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from maps.roadmetrics.fixtures import EDGES, NODES, _geojson, _text, layouts, mask
-from saccade.cli.main import main
-from saccade.maps.data import read_map
-from saccade.maps.metrics import NAMES, Settings, compare
-from saccade.maps.roadmetrics.bench import both_ways, pair
+from vergence.cli.main import main
+from vergence.maps.data import read_map
+from vergence.maps.metrics import NAMES, Settings, compare
+from vergence.maps.roadmetrics.bench import both_ways, pair
 
 QUICK = ["--measures.subgraphs.starts", "20", "--measures.trips.pairs", "30", "--measures.repeats", "1", "--quiet"]
 
@@ -113,7 +113,7 @@ def test_every_score_falls_as_the_study_says(here, capsys):
 
 
 def test_mistakes_are_put_into_crops_of_a_map_that_is_given(here, capsys):
-    from saccade.maps.synth import city
+    from vergence.maps.synth import city
 
     graph = city(0, blocks=14)
     (here / "town.graph").write_text(_text(graph.points.tolist(), graph.edges.tolist()))
@@ -129,9 +129,9 @@ def test_fast_and_plain_measures_agree_on_a_larger_city():
 
 @pytest.mark.slow
 def test_real_roads_agree_with_themselves():
-    folder = os.environ.get("SACCADE_ROADS")
+    folder = os.environ.get("VERGENCE_ROADS")
     if not folder:
-        pytest.skip("SACCADE_ROADS names no folder with CITY.graph")
+        pytest.skip("VERGENCE_ROADS names no folder with CITY.graph")
     for path in sorted(Path(folder).glob("*.graph")):
         graph = read_map(path)
         for name, value in compare(graph, graph, Settings(repeats=1)).headline.items():

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.cli.main import main
-from saccade.context import Context
-from saccade.engine.weights import load_model_of
-from saccade.errors import SaccadeError
-from saccade.points.flot import model as module
-from saccade.points.flot.model import PUBLISHED, Model, as_published, build, from_published
-from saccade.points.flot.system import SYSTEM, _spread, flow_of
-from saccade.reference import scene_flow as plain
+from vergence.cli.main import main
+from vergence.context import Context
+from vergence.engine.weights import load_model_of
+from vergence.errors import VergenceError
+from vergence.points.flot import model as module
+from vergence.points.flot.model import PUBLISHED, Model, as_published, build, from_published
+from vergence.points.flot.system import SYSTEM, _spread, flow_of
+from vergence.reference import scene_flow as plain
 
 SMALL = Model(widths=(8, 8, 8), neighbours=6)
 
@@ -100,7 +100,7 @@ def test_points_that_are_all_the_same_have_a_flow_and_a_gradient():
     ],
 )
 def test_what_is_no_pair_of_clouds_is_refused(p, q, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         network()(p, q)
 
 
@@ -145,7 +145,7 @@ def test_the_nearest_and_the_still_are_what_their_names_say():
     [({"neighbours": 0}, "neighbours >= 1"), ({"reach": 0.0}, "reach > 0"), ({"widths": ()}, "one or more widths")],
 )
 def test_models_that_cannot_be_are_refused(changes, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         Model(**changes)
 
 
@@ -215,9 +215,9 @@ def test_a_file_that_would_run_code_is_refused(tmp_path, capsys):
 
 
 def test_the_authors_own_file(tmp_path, capsys):
-    path = os.environ.get("SACCADE_FLOT_WEIGHTS", "")
+    path = os.environ.get("VERGENCE_FLOT_WEIGHTS", "")
     if not path:
-        pytest.skip("SACCADE_FLOT_WEIGHTS does not name the authors' model_2048.tar")
+        pytest.skip("VERGENCE_FLOT_WEIGHTS does not name the authors' model_2048.tar")
     net, _ = load_model_of(SYSTEM, type(tmp_path)(path))
     assert sum(p.numel() for p in net.parameters()) == 111_109
     torch.testing.assert_close(net.eps, torch.tensor([0.03]), atol=1e-4, rtol=0)  # Table 1: it ends at its floor
@@ -271,7 +271,7 @@ def test_scores_are_means_over_scenes_not_points(tmp_path):
         assert found["epe_before"] == pytest.approx(1.5)
         assert (found["strict"], found["outliers"]) == (0, 100)
         assert "eps" not in found
-        with pytest.raises(SaccadeError, match="nothing to judge"):
+        with pytest.raises(VergenceError, match="nothing to judge"):
             SYSTEM.evaluate(ctx, net, _Scenes(scenes[2:]))
 
 
@@ -280,7 +280,7 @@ def test_a_perfect_world_needs_rows_that_correspond(tmp_path, capsys):
         (tmp_path / split).mkdir()
         np.savez(tmp_path / split / "a.npz", points1=np.ones((3, 3)), points2=np.ones((3, 3)), flow=np.ones((3, 3)))
     config = SYSTEM.configure("tiny", changes={"data.source": f"folder:{tmp_path}", "data.world": "perfect"})
-    with pytest.raises(SaccadeError, match="has no perfect world"):
+    with pytest.raises(VergenceError, match="has no perfect world"):
         SYSTEM.data(Context(config, tmp_path), "train")
 
 

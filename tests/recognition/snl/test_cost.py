@@ -3,18 +3,18 @@
 import pytest
 import torch
 
-from saccade import catalogue
-from saccade.engine.memory import child_peak
-from saccade.nn import ResNet3d
-from saccade.recognition.snl import bench
-from saccade.recognition.snl.bench import LABELS, PICTURES, PLACES, Seat, contests
-from saccade.reference.blocks import DENSE
+from vergence import catalogue
+from vergence.engine.memory import child_peak
+from vergence.nn import ResNet3d
+from vergence.recognition.snl import bench
+from vergence.recognition.snl.bench import LABELS, PICTURES, PLACES, Seat, contests
+from vergence.reference.blocks import DENSE
 
 MIB = 2**20
 
 
 def held(block, positions, form="ours"):
-    return child_peak("saccade.recognition.snl.bench:work", block, positions, form)
+    return child_peak("vergence.recognition.snl.bench:work", block, positions, form)
 
 
 @pytest.mark.slow

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from saccade.nn import BLOCKS
-from saccade.recognition.snl.drawing import eigenvalues, response
+from vergence.nn import BLOCKS
+from vergence.recognition.snl.drawing import eigenvalues, response
 
 SPECTRAL = ("snl", "gsnl", "chebysnl", "cayleysnl", "cayleysnl-relu", "cayleyexact")
 
@@ -49,7 +49,7 @@ def test_the_response_is_what_the_block_does_to_an_eigenvector(name):
     source = torch.Generator().manual_seed(1)
     symmetric = torch.randn(5, 5, generator=source, dtype=torch.float64)
     values, vectors = torch.linalg.eigh((symmetric + symmetric.mT) / 10)
-    from saccade.ops import DenseAffinity
+    from vergence.ops import DenseAffinity
 
     with torch.no_grad():
         gains = []

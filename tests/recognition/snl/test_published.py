@@ -2,7 +2,7 @@
 
 import pytest
 
-from saccade.recognition.snl.system import SYSTEM
+from vergence.recognition.snl.system import SYSTEM
 
 
 def norm(channels):

@@ -6,11 +6,11 @@ import pytest
 import torch
 from PIL import Image
 
-from saccade import catalogue
-from saccade.cli.main import main
-from saccade.engine.weights import Identity
-from saccade.files import save_tensors
-from saccade.recognition.snl.model import Model, attention, build
+from vergence import catalogue
+from vergence.cli.main import main
+from vergence.engine.weights import Identity
+from vergence.files import save_tensors
+from vergence.recognition.snl.model import Model, attention, build
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_nobody_has_trained_yet_is_said_with_what_to_do(here, capsys, monkeypatc
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     Image.new("RGB", (60, 60)).save("a.png")
     assert main(["predict", "snl", "a.png"]) == 2
-    assert "saccade train snl" in capsys.readouterr().err
+    assert "vergence train snl" in capsys.readouterr().err
 
 
 def test_labels_that_the_weights_do_not_know_are_refused(weights, here, capsys):

@@ -12,15 +12,15 @@ from helpers import short, start
 from recognition.snl import fixtures
 from reid import tracklet_layouts
 from reid.csalr.fixtures import picture
-from saccade import catalogue
-from saccade.cli.main import main
-from saccade.engine.execute import execute
-from saccade.engine.weights import Identity
-from saccade.files import save_tensors
-from saccade.progress import Progress
-from saccade.recognition.snl.model import Model, attention, build, load_backbone
-from saccade.report.build import Subject, draw
-from saccade.run import Run
+from vergence import catalogue
+from vergence.cli.main import main
+from vergence.engine.execute import execute
+from vergence.engine.weights import Identity
+from vergence.files import save_tensors
+from vergence.progress import Progress
+from vergence.recognition.snl.model import Model, attention, build, load_backbone
+from vergence.report.build import Subject, draw
+from vergence.run import Run
 from video.ata import fixtures as videos
 
 SMALL = {

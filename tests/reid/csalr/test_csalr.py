@@ -8,16 +8,16 @@ from PIL import Image
 
 from helpers import short, start
 from reid.csalr import fixtures
-from saccade import catalogue
-from saccade.cli.main import main
-from saccade.context import Context
-from saccade.engine.evaluate import run_evaluation
-from saccade.engine.execute import execute
-from saccade.engine.weights import Identity, identify, load_model
-from saccade.errors import SaccadeError
-from saccade.files import save_tensors
-from saccade.progress import Progress
-from saccade.reid.data import LAYOUTS, Viewed
+from vergence import catalogue
+from vergence.cli.main import main
+from vergence.context import Context
+from vergence.engine.evaluate import run_evaluation
+from vergence.engine.execute import execute
+from vergence.engine.weights import Identity, identify, load_model
+from vergence.errors import VergenceError
+from vergence.files import save_tensors
+from vergence.progress import Progress
+from vergence.reid.data import LAYOUTS, Viewed
 
 SYSTEM = catalogue.load("csalr")
 
@@ -131,7 +131,7 @@ def test_a_query_nobody_in_the_gallery_matches_is_counted_and_left_out(tmp_path)
 
 def test_one_camera_only_cannot_be_judged(tmp_path):
     people(tmp_path, ["a_1_x.jpg"], ["a_1_y.jpg", "b_1_x.jpg"])
-    with pytest.raises(SaccadeError, match="no query has a match from another camera.*all pictures are from camera 1"):
+    with pytest.raises(VergenceError, match="no query has a match from another camera.*all pictures are from camera 1"):
         judge(tmp_path)
 
 
@@ -157,7 +157,7 @@ def test_refined_parts_are_trained_in_two_phases_and_kept_in_the_file(tmp_path):
 
 def test_a_missing_imagenet_file_is_said_with_what_to_do(tmp_path):
     config = short(SYSTEM, 2, {"data.people": 4, "data.width": 32, "pretrained": "nowhere.pth"}, variant="none")
-    with pytest.raises(SaccadeError, match="nowhere.pth does not exist.*--pretrained ''"):
+    with pytest.raises(VergenceError, match="nowhere.pth does not exist.*--pretrained ''"):
         execute(start("csalr", config, tmp_path), Progress())
 
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.files import save_tensors
-from saccade.nn import ResNet
-from saccade.reid.csalr.model import Model, SoftParts, Stripes, attended, build, load_backbone, refine
+from vergence.errors import VergenceError
+from vergence.files import save_tensors
+from vergence.nn import ResNet
+from vergence.reid.csalr.model import Model, SoftParts, Stripes, attended, build, load_backbone, refine
 
 TINY = Model("resnet-tiny", grid=(6, 2), parts=3, embedding=16)
 
@@ -115,10 +115,10 @@ def test_imagenet_weights_load_by_their_public_names(tmp_path, suffix):
 
 def test_imagenet_weights_that_do_not_fit_are_refused(tmp_path):
     save_tensors(tmp_path / "a.safetensors", ResNet(10, (2, 2, 2, 2), "basic", (32, 64, 128, 256)).state_dict())
-    with pytest.raises(SaccadeError, match=r"'conv1.weight' of shape \(32, 3, 7, 7\), expected \(64, 3, 7, 7\)"):
+    with pytest.raises(VergenceError, match=r"'conv1.weight' of shape \(32, 3, 7, 7\), expected \(64, 3, 7, 7\)"):
         load_backbone(network(Model("resnet18")), tmp_path / "a.safetensors")
     save_tensors(tmp_path / "b.safetensors", {"x": torch.zeros(1)})
-    with pytest.raises(SaccadeError, match="expected a ResNet under torchvision's names"):
+    with pytest.raises(VergenceError, match="expected a ResNet under torchvision's names"):
         load_backbone(network(Model("resnet18")), tmp_path / "b.safetensors")
 
 
@@ -168,12 +168,12 @@ def test_published_parameters_are_those_of_the_parts_added_up():
     ],
 )
 def test_models_that_make_no_sense_are_refused(bad, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         Model(**bad)
 
 
 def test_maps_too_small_for_parts_or_landmarks_are_refused():
-    with pytest.raises(SaccadeError, match="6 parts do not fit a map of 2 rows"):
+    with pytest.raises(VergenceError, match="6 parts do not fit a map of 2 rows"):
         network(Model("resnet-tiny", attention="none"))(torch.zeros(2, 3, 32, 32))
-    with pytest.raises(SaccadeError, match="a landmark grid of 24 x 4 does not fit a map of 8 x 8"):
+    with pytest.raises(VergenceError, match="a landmark grid of 24 x 4 does not fit a map of 8 x 8"):
         network(Model("resnet-tiny"))(torch.zeros(2, 3, 32, 32))

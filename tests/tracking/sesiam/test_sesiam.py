@@ -8,26 +8,26 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.cli.main import main
-from saccade.context import Context
-from saccade.data.video import open_video, write_video
-from saccade.engine.weights import Identity
-from saccade.errors import SaccadeError
-from saccade.files import save_tensors
-from saccade.inputs import Box
-from saccade.progress import Progress
-from saccade.system import NoFacts
-from saccade.tracking.data import Track, Tracks
-from saccade.tracking.metrics import one_pass
-from saccade.tracking.protocol import Found, followed_with_restarts
-from saccade.tracking.sesiam import prediction
-from saccade.tracking.sesiam.networks import SiameseNetwork
-from saccade.tracking.sesiam.pictures import draw
-from saccade.tracking.sesiam.settings import Inputs
-from saccade.tracking.sesiam.shifts import shift_out
-from saccade.tracking.sesiam.system import SYSTEM, Clips, build
-from saccade.tracking.sesiam.tracker import Tracker
-from saccade.tracking.synth import Scene, moving_digits
+from vergence.cli.main import main
+from vergence.context import Context
+from vergence.data.video import open_video, write_video
+from vergence.engine.weights import Identity
+from vergence.errors import VergenceError
+from vergence.files import save_tensors
+from vergence.inputs import Box
+from vergence.progress import Progress
+from vergence.system import NoFacts
+from vergence.tracking.data import Track, Tracks
+from vergence.tracking.metrics import one_pass
+from vergence.tracking.protocol import Found, followed_with_restarts
+from vergence.tracking.sesiam import prediction
+from vergence.tracking.sesiam.networks import SiameseNetwork
+from vergence.tracking.sesiam.pictures import draw
+from vergence.tracking.sesiam.settings import Inputs
+from vergence.tracking.sesiam.shifts import shift_out
+from vergence.tracking.sesiam.system import SYSTEM, Clips, build
+from vergence.tracking.sesiam.tracker import Tracker
+from vergence.tracking.synth import Scene, moving_digits
 
 SMALL = {
     "model.width": 0.34,
@@ -119,10 +119,10 @@ def test_a_scale_equivariant_network_starts_from_a_file_of_an_ordinary_one(tmp_p
     SYSTEM.start(ctx, made)
     assert any(not torch.equal(a, b) for a, b in zip(before, made.parameters(), strict=True))
     assert "starting from the ordinary network" in ctx.progress.said[0]
-    with pytest.raises(SaccadeError, match="does not hold an ordinary network of the size 'tiny'"):
+    with pytest.raises(VergenceError, match="does not hold an ordinary network of the size 'tiny'"):
         ctx = context(tmp_path, "se-siamfc-t", **{"model.start_from": str(file), "model.width": 1.0})
         SYSTEM.start(ctx, build(ctx.config.model))
-    with pytest.raises(SaccadeError, match="only se-siamfc starts from"):
+    with pytest.raises(VergenceError, match="only se-siamfc starts from"):
         ctx = context(tmp_path, "siamfc-t", **{"model.start_from": str(file)})
         SYSTEM.start(ctx, build(ctx.config.model))
 
@@ -207,7 +207,7 @@ def test_a_video_that_breaks_off_is_followed_as_far_as_it_goes(tmp_path):
     ],
 )
 def test_a_box_that_makes_no_sense_is_refused_and_nothing_is_written(tmp_path, box, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         predicted(context(tmp_path / "out"), Inputs(clip(tmp_path / "clip.mp4"), (box,)))
     assert not (tmp_path / "out").exists()
 
@@ -216,7 +216,7 @@ def test_without_a_box_and_without_a_display_it_says_how_to_give_one(tmp_path, m
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr(prediction.sys, "platform", "linux")
-    with pytest.raises(SaccadeError, match=r"give --box x,y,width,height in the pixels of its 80 x 64 frames"):
+    with pytest.raises(VergenceError, match=r"give --box x,y,width,height in the pixels of its 80 x 64 frames"):
         predicted(context(tmp_path), Inputs(clip(tmp_path / "clip.mp4")))
 
 
@@ -227,7 +227,7 @@ def test_frames_that_change_their_size_are_refused(tmp_path):
     folder.mkdir()
     for number, size in enumerate([(40, 30), (40, 30), (44, 30)]):
         Image.new("RGB", size).save(folder / f"{number}.png")
-    with pytest.raises(SaccadeError, match=r"2\.png is 30x44"):
+    with pytest.raises(VergenceError, match=r"2\.png is 30x44"):
         predicted(context(tmp_path / "out"), Inputs(folder, (Box(5, 5, 10, 10),)))
     assert not list((tmp_path / "out").glob("*"))
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from saccade.errors import SaccadeError
-from saccade.tracking.protocol import follow
-from saccade.tracking.sesiam import networks
-from saccade.tracking.sesiam.tracker import Inference, Tracker, check_box, cosine, peak, penalised, together, upsampled
-from saccade.tracking.synth import Scene, moving_digits
+from vergence.errors import VergenceError
+from vergence.tracking.protocol import follow
+from vergence.tracking.sesiam import networks
+from vergence.tracking.sesiam.tracker import Inference, Tracker, check_box, cosine, peak, penalised, together, upsampled
+from vergence.tracking.synth import Scene, moving_digits
 
 PLAIN = Inference(step=1.1, damping=0.5, penalty=1.0, window=0.0)
 
@@ -105,7 +105,7 @@ def test_the_size_comes_from_the_axis_with_a_single_crop(best, ratio):
 
 
 def test_a_network_without_a_scale_axis_cannot_be_read_along_it():
-    with pytest.raises(SaccadeError, match="no scale axis"):
+    with pytest.raises(VergenceError, match="no scale axis"):
         Tracker(Oracle(), Inference("axis"))
 
 
@@ -162,7 +162,7 @@ def test_the_place_stays_within_the_frame():
     ],
 )
 def test_a_box_that_nothing_can_be_followed_in_is_refused(box, said):
-    with pytest.raises(SaccadeError, match=said):
+    with pytest.raises(VergenceError, match=said):
         check_box(box, 300, 400)
 
 
@@ -182,5 +182,5 @@ def test_trackers_together_find_what_each_finds_alone():
 
 def test_inference_refuses_what_makes_no_sense():
     for changes in ({"scales": 2}, {"step": 0.9}, {"window": 1.5}, {"damping": -0.1}):
-        with pytest.raises(SaccadeError):
+        with pytest.raises(VergenceError):
             Inference(**changes)

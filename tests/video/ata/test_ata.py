@@ -8,16 +8,16 @@ import pytest
 import torch
 from PIL import Image
 
-from saccade import catalogue
-from saccade.cli.main import main
-from saccade.context import Context
-from saccade.engine.evaluate import run_evaluation
-from saccade.engine.weights import Identity
-from saccade.errors import SaccadeError
-from saccade.files import save_tensors
-from saccade.video.ata.drawing import chained, colours
-from saccade.video.ata.prediction import windows
-from saccade.video.data import Kept, View
+from vergence import catalogue
+from vergence.cli.main import main
+from vergence.context import Context
+from vergence.engine.evaluate import run_evaluation
+from vergence.engine.weights import Identity
+from vergence.errors import VergenceError
+from vergence.files import save_tensors
+from vergence.video.ata.drawing import chained, colours
+from vergence.video.ata.prediction import windows
+from vergence.video.data import Kept, View
 from video.ata import fixtures
 
 SYSTEM = catalogue.load("ata")
@@ -148,7 +148,7 @@ def test_fewer_frames_than_a_clip_has_are_said_and_used(weights, here, capsys):
 
 def test_features_that_are_not_numbers_are_refused_in_a_sentence():
     model = SYSTEM.build(SYSTEM.configure("tiny", "ata"), SYSTEM.facts_type(4))
-    with pytest.raises(SaccadeError, match="frames cannot be aligned: .*NaN"):
+    with pytest.raises(VergenceError, match="frames cannot be aligned: .*NaN"):
         model(torch.full((1, 4, 3, 40, 40), torch.nan))
 
 
@@ -205,5 +205,5 @@ def test_labels_that_the_weights_do_not_know_are_refused(weights, here, capsys):
 def test_any_blocks_can_be_aligned_and_no_others():
     config = SYSTEM.configure("tiny", "ata", {"model.blocks": (0, 3)})
     assert SYSTEM.build(config, SYSTEM.facts_type(4)).aligned == (0, 3)
-    with pytest.raises(SaccadeError, match="blocks 0 to 3"):
+    with pytest.raises(VergenceError, match="blocks 0 to 3"):
         SYSTEM.build(SYSTEM.configure("tiny", "ata", {"model.blocks": (4,)}), SYSTEM.facts_type(4))

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from saccade.errors import SaccadeError
-from saccade.files import save_tensors
-from saccade.video.ata.models import SIZES, VARIANTS, blocks_of, build, closed_form, load_image_weights
+from vergence.errors import VergenceError
+from vergence.files import save_tensors
+from vergence.video.ata.models import SIZES, VARIANTS, blocks_of, build, closed_form, load_image_weights
 
 SMALL = {"size": "tiny", "width": 64, "classes": 7, "frames": 4, "image": 32}
 
@@ -67,9 +67,9 @@ def test_every_variant_answers_and_learns(variant):
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(SaccadeError, match=r"no variant 'atta' of ata \(did you mean"):
+    with pytest.raises(VergenceError, match=r"no variant 'atta' of ata \(did you mean"):
         build("atta", **SMALL)
-    with pytest.raises(SaccadeError, match="no size 'huge'"):
+    with pytest.raises(VergenceError, match="no size 'huge'"):
         build("ata", **{**SMALL, "size": "huge"})
 
 
@@ -199,7 +199,7 @@ def test_a_timesformer_brings_its_own_attention_over_time(tmp_path):
 def test_other_weights_are_refused_and_change_nothing(tmp_path, state, message):
     model = build("ata", **SMALL)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    with pytest.raises(SaccadeError, match=message):
+    with pytest.raises(VergenceError, match=message):
         load_image_weights(model, saved(tmp_path, state))
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from saccade.video.ata import reading
+from vergence.video.ata import reading
 
 
 @pytest.mark.slow

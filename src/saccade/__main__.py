@@ -1,5 +1,0 @@
-"""``python -m saccade``."""
-
-from saccade.cli.main import entry
-
-entry()

@@ -1,5 +1,0 @@
-"""The gallery: every system of the catalogue as a page on this machine, with what was measured and a demo to try.
-
-Only :mod:`saccade.app.pages` and :mod:`saccade.app.server` need Gradio (the extra ``app``); what checks uploads, draws
-forms from a system's inputs and runs jobs stands without it.
-"""

@@ -1,0 +1,5 @@
+"""``python -m vergence``."""
+
+from vergence.cli.main import entry
+
+entry()

@@ -1,0 +1,181 @@
+"""A form from a system's typed inputs: what to ask for, in which order, and how to say it.
+
+Points and boxes are chosen by clicking on what comes before them. Texts that name files, as their help says, are left
+to the command line; and whatever a visitor types in the others never becomes a path (:func:`safe_text`).
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import math
+import re
+import textwrap
+import typing
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from vergence.config import from_json
+from vergence.errors import VergenceError
+from vergence.inputs import Kind, kinds
+from vergence.system import System
+
+FILES = (Kind.IMAGE, Kind.IMAGES, Kind.VIDEO, Kind.VIDEOS, Kind.CLOUD, Kind.FOLDER, Kind.GRAPH)
+"""Kinds that are uploaded."""
+SHOWN = (Kind.IMAGE, Kind.IMAGES, Kind.VIDEO, Kind.VIDEOS)
+"""Kinds that have a picture to click on."""
+PICKED = (Kind.POINTS, Kind.BOXES)
+LONGEST_TEXT = 2000
+_FILE = re.compile(r"\bfile\b|\bcsv\b|\bfolder\b|^Weights\b")
+
+
+@dataclass(frozen=True)
+class Field:
+    """One thing to ask a visitor for."""
+
+    name: str
+    kind: Kind
+    help: str = ""
+    required: bool = True
+    default: Any = None
+    choices: tuple[Any, ...] = ()
+    whole: bool = False
+    """Of a number: no fractions."""
+    on: tuple[str, ...] = ()
+    """Of points and boxes: the fields on whose picture they are chosen, whichever is given."""
+
+    @property
+    def label(self) -> str:
+        return self.name.replace("_", " ")
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one file may be given."""
+        return self.kind in (Kind.IMAGES, Kind.VIDEOS, Kind.FOLDER)
+
+
+def form(system: System[Any, Any]) -> tuple[Field, ...]:
+    """What a system's prediction asks for; empty where it offers none."""
+    if system.inputs_type is None or not system.offers("predict"):
+        return ()
+    found: list[Field] = []
+    for field in _fields(system.inputs_type):
+        if field.kind is Kind.TEXT and not field.required and _FILE.search(field.help):
+            continue
+        if field.kind in PICKED:
+            on = tuple(f.name for f in found if f.kind in SHOWN)
+            if not on and field.required:
+                raise VergenceError(f"{system.about.name} asks for {field.name} but for no picture to choose them on")
+            if not on:
+                continue
+            field = dataclasses.replace(field, on=on)
+        found.append(field)
+    return tuple(found)
+
+
+def _fields(inputs: type) -> list[Field]:
+    known, told = kinds(inputs), documented(inputs)
+    hints = typing.get_type_hints(inputs, include_extras=True)
+    found = []
+    for field in dataclasses.fields(inputs):
+        hint = _given(hints[field.name])
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        default = None if required or field.default is dataclasses.MISSING else field.default
+        choices = typing.get_args(hint) if known[field.name] is Kind.CHOICE else ()
+        kind, whole = known[field.name], hint is int
+        found.append(Field(field.name, kind, told.get(field.name, ""), required, default, choices, whole))
+    return found
+
+
+def _given(hint: Any) -> Any:
+    """What ``int | None`` holds when it is given."""
+    found = [part for part in typing.get_args(hint) if part is not type(None)]
+    return found[0] if type(None) in typing.get_args(hint) and len(found) == 1 else hint
+
+
+@cache
+def documented(kind: type) -> dict[str, str]:
+    """The text below each field of a dataclass, as it stands in the source."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    except (OSError, TypeError, SyntaxError):  # made at run time: nobody wrote anything below its fields
+        return {}
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    found = {}
+    for line, below in pairwise(body):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+            text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
+            found[line.target.id] = " ".join(str(text).split())
+    return found
+
+
+def filled(system: System[Any, Any], values: dict[str, Any]) -> Any:
+    """The system's inputs from what was given, by field; what was left out keeps its default."""
+    name, given = system.about.name, dict[str, Any]()
+    fields = form(system)
+    files = [field for field in fields if field.kind in FILES]
+    for field in fields:
+        value = values.get(field.name)
+        if value is None or value in ("", [], ()):
+            if field.required and not (several_or_none(field) and any(values.get(f.name) for f in files)):
+                raise VergenceError(f"{field.label} is missing: {_wanted(field)}")
+            if field.required:
+                given[field.name] = []
+            continue
+        given[field.name] = _plain(field, value)
+    assert system.inputs_type is not None
+    return from_json(system.inputs_type, given, f"{name}'s inputs")
+
+
+def several_or_none(field: Field) -> bool:
+    """A list of files may be empty where others are given instead; whether it makes sense is for the system to say."""
+    return field.kind in (Kind.IMAGES, Kind.VIDEOS)
+
+
+def _wanted(field: Field) -> str:
+    if field.kind in FILES:
+        return f"{name_of(field.kind)} is expected"
+    return (
+        "a value is expected"
+        if field.kind not in PICKED
+        else f"click on the picture of {' or '.join(field.on)} to choose"
+    )
+
+
+def name_of(kind: Kind) -> str:
+    """What a file field takes, in words."""
+    return {
+        Kind.IMAGE: "a picture",
+        Kind.IMAGES: "one or more pictures",
+        Kind.VIDEO: "a video",
+        Kind.VIDEOS: "one or more videos",
+        Kind.CLOUD: "a point cloud (.npy, .npz, .ply, .pcd or KITTI's .bin)",
+        Kind.FOLDER: "pictures, or a zip of them,",
+        Kind.GRAPH: "a graph (.graph, .geojson, .graphml) or a mask (.png)",
+    }[kind]
+
+
+def _plain(field: Field, value: Any) -> Any:
+    if field.kind is Kind.NUMBER:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise VergenceError(f"{field.label} expects a number, got {value!r}")
+        if field.whole and value != int(value):
+            raise VergenceError(f"{field.label} expects a whole number, got {value:g}")
+        return int(value) if field.whole else float(value)
+    if field.kind is Kind.TEXT:
+        return safe_text(field.label, value)
+    if field.kind is Kind.CHOICE and value not in field.choices:
+        raise VergenceError(f"{field.label} expects one of {', '.join(map(str, field.choices))}, got {value!r}")
+    return value
+
+
+def safe_text(label: str, value: Any) -> str:
+    """Text that is no path: whatever a system does with it, it names nothing outside the folder of its job."""
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT:
+        raise VergenceError(f"{label} expects a text of at most {LONGEST_TEXT} letters")
+    if any(sign in value for sign in ("/", "\\", "~", "..", "\0")) or value.lstrip().startswith("-"):
+        raise VergenceError(f"{label} expects plain text: names of files and folders are not taken here")
+    return value

@@ -1,0 +1,347 @@
+"""The pages in Gradio: the wall, and one page a system, its form drawn from the system's typed inputs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from vergence import catalogue, results
+from vergence.app import parts, picking, shelf
+from vergence.app.demo import Demo, Gallery, clicks_of, sentence
+from vergence.app.form import FILES, PICKED, Field, name_of
+from vergence.app.uploads import Upload
+from vergence.errors import VergenceError
+from vergence.inputs import Kind
+
+EVERY = "every task"
+QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+AT_ONCE: dict[str, Any] = {**QUIET, "queue": False}
+"""For what a page asks as it opens: the answer comes with the request. Through the queue it can come before the page
+listens, and is lost."""
+Clicks = dict[str, Any]
+NO_CLICKS: Clicks = {"on": "", "clicks": []}
+"""Places chosen on a file, and which file that is."""
+LOOK = 0.4
+"""Seconds between two looks at a job."""
+
+
+def build(gallery: Gallery) -> gr.Blocks:
+    """All pages: a system that joins the catalogue has one without a line here."""
+    pages = shelf.systems()
+    with gr.Blocks(title="Vergence", analytics_enabled=False, fill_width=True) as site:
+        gr.HTML(parts.front(len(pages)))
+        with gr.Row():
+            words = gr.Textbox(
+                placeholder="Search: attention, tracking, ECCV 2020 …",
+                show_label=False,
+                max_lines=1,
+                scale=3,
+                elem_id="search",
+                autofocus=True,
+            )
+            task = gr.Dropdown(
+                [EVERY, *shelf.tasks(pages)], value=EVERY, show_label=False, scale=1, elem_id="task", filterable=False
+            )
+        wall = gr.HTML(parts.cards(pages), elem_id="wall")
+
+        def find(typed: str, chosen: str) -> str:
+            return parts.cards(shelf.matching(pages, typed or "", "" if chosen in (EVERY, None) else chosen))
+
+        gr.on([words.input, task.change], find, [words, task], wall, trigger_mode="always_last", **QUIET)
+    for page in pages:
+        try:
+            system = catalogue.load(page.name)
+        except (VergenceError, ImportError) as error:
+            print(f"vergence gallery: {page.name} has no page: {error}")
+            continue
+        with site.route(page.name, f"/{page.name}", show_in_navbar=False):
+            _SystemPage(Demo(gallery, system)).draw(site)
+    return site
+
+
+def _caption(name: str) -> str:
+    """What the picture that a system comes with shows."""
+    found, _ = sentence(lambda: results.picture(name))
+    return found.caption if found is not None and catalogue.picture(name) is not None else ""
+
+
+class _Picker(NamedTuple):
+    """A picture to click on, what was chosen in words, and the button to begin again."""
+
+    picture: Any
+    group: Any
+    told: Any
+    again: Any
+
+
+@dataclass
+class _SystemPage:
+    demo: Demo
+    components: dict[str, Any] = field(default_factory=dict)
+    """By field: what its value comes from (for places: the clicks)."""
+    notes: dict[str, Any] = field(default_factory=dict)
+    """By file field: what is said of its uploads."""
+    pickers: dict[str, _Picker] = field(default_factory=dict)
+    """By field of places."""
+
+    def draw(self, site: gr.Blocks) -> None:
+        page = self.demo.system.about
+        gr.HTML(parts.head(page))
+        if self.demo.fields:
+            gr.HTML(parts.heading("Try it"))
+            self._demo(site)
+        table, wrong = sentence(lambda: shelf.table(page.name))
+        gr.HTML(parts.wrong(wrong) if wrong else parts.measured(page, table, _caption(page.name)), elem_id="measured")
+        gr.HTML(parts.heading("Reports"))
+        reports = gr.HTML(elem_id="reports")
+        gr.HTML(parts.heading("Claims"))
+        claims = gr.HTML(elem_id="claims")
+        site.load(self._measured, None, [reports, claims], **AT_ONCE)
+
+    def _measured(self) -> tuple[str, str]:
+        page, root = self.demo.system.about, self.demo.gallery.runs
+        found, wrong = sentence(lambda: shelf.reports(page.name, root))
+        reports = parts.wrong(wrong) if wrong else parts.reports(page, found)
+        judged, wrong = sentence(lambda: shelf.claims(page.name, root))
+        return reports, parts.wrong(wrong) if wrong else parts.claims(page, judged)
+
+    # The form -------------------------------------------------------------------------------------------------------
+
+    def _demo(self, site: gr.Blocks) -> None:
+        demo = self.demo
+        with gr.Row(equal_height=False):
+            with gr.Column(scale=2, min_width=320):
+                # As things are now, so that nothing moves when the page asks again.
+                choices, built = self._weights(), demo.system.offers("build")
+                weights = gr.Dropdown(
+                    choices, value=choices[0][1] if choices else None, label="weights", visible=bool(choices),
+                    elem_id="weights", interactive=True,
+                )  # fmt: skip
+                offer = gr.HTML(parts.note(demo.offer()), visible=built and not choices)
+                train = gr.Button("Train it now", visible=built and not choices and demo.system.trains, elem_id="train")
+                example = gr.Button("Use the example", elem_id="example", visible=demo.has_example)
+                settings = [f for f in demo.fields if f.kind not in (*FILES, *PICKED)]
+                for one in demo.fields:
+                    if one not in settings:
+                        self._ask(one)
+                asked = [f for f in settings if f.required]
+                for one in asked:
+                    self._ask(one)
+                if len(asked) < len(settings):
+                    with gr.Accordion("Settings", open=False):
+                        for one in settings:
+                            if one not in asked:
+                                self._ask(one)
+                run = gr.Button("Run", variant="primary", elem_id="run")
+            with gr.Column(scale=3, min_width=320):
+                result = gr.HTML(parts.note("The result shows here."), elem_id="result")
+                stop = gr.Button("Cancel", visible=False, elem_id="cancel")
+        token = gr.State("")
+        self._wire()
+        names = list(self.components)
+        status = [weights, offer, train]
+        site.load(self._status, None, status, **AT_ONCE)
+
+        def begin(chosen: str | None, *values: Any) -> tuple[Any, ...]:
+            given = dict(zip(names, values, strict=True))
+            given |= {name: given[name]["clicks"] for name in self.pickers}
+            job, wrong = sentence(lambda: demo.begin(given, chosen or ""))
+            return self._begun(job, wrong)
+
+        def begin_training() -> tuple[Any, ...]:
+            return self._begun(*sentence(demo.train))
+
+        buttons = [run, train, stop]
+        started = run.click(begin, [weights, *self.components.values()], [token, result, *buttons], **QUIET)
+        started.then(self._follow, token, [result, *buttons], concurrency_limit=None, **QUIET)
+        ordered = train.click(begin_training, None, [token, result, *buttons], **QUIET)
+        followed = ordered.then(self._follow, token, [result, *buttons], concurrency_limit=None, **QUIET)
+        followed.then(self._status, None, status, **QUIET)
+        stop.click(self._stop, token, stop, **AT_ONCE)
+        outputs = [self.components[name] for name in names]
+        example.click(lambda: self._example(names), None, outputs, **QUIET)
+
+    def _status(self) -> tuple[Any, ...]:
+        """Which weights there are, or the offer to train some."""
+        if not self.demo.system.offers("build"):
+            return gr.update(visible=False), gr.update(visible=False), gr.update(visible=False)
+        choices = self._weights()
+        chosen = gr.update(choices=choices, value=choices[0][1] if choices else None, visible=bool(choices))
+        return chosen, gr.update(visible=not choices), gr.update(visible=not choices and self.demo.system.trains)
+
+    def _weights(self) -> list[tuple[str, str]]:
+        """Titles and ids of the weights there are."""
+        if not self.demo.system.offers("build"):
+            return []
+        found, _ = sentence(lambda: shelf.weights(self.demo.name, self.demo.gallery.runs))
+        return [(w.title, w.id) for w in found or []]
+
+    def _ask(self, one: Field) -> None:
+        if one.kind in FILES:
+            self._files(one)
+        elif one.kind not in PICKED:  # those are drawn with the picture that they are chosen on
+            self.components[one.name] = _setting(one)
+
+    def _files(self, one: Field) -> None:
+        label = one.label + ("" if one.required else " (optional)")
+        self.components[one.name] = gr.File(
+            file_count="multiple" if one.several else "single",
+            label=f"{label}: {name_of(one.kind).rstrip(',')}",
+            elem_id=f"file-{one.name}",
+            height=150,
+        )
+        self.notes[one.name] = gr.HTML(parts.note(one.help), elem_id=f"note-{one.name}")
+        for picked in self.demo.fields:
+            if picked.on and picked.on[-1] == one.name:  # all that it may be chosen on is there
+                self._picker(picked)
+
+    def _picker(self, one: Field) -> None:
+        with gr.Group(visible=False) as group:
+            picture = gr.Image(
+                interactive=False, show_label=False, elem_classes="picker", elem_id=f"picker-{one.name}", buttons=[],
+                format="png",
+            )  # fmt: skip
+        told = gr.HTML(visible=False, elem_id=f"told-{one.name}")
+        again = gr.Button("Choose again", size="sm", visible=False, elem_id=f"again-{one.name}")
+        self.components[one.name] = gr.State(NO_CLICKS)
+        self.pickers[one.name] = _Picker(picture, group, told, again)
+
+    def _wire(self) -> None:
+        """What uploads and clicks do, once everything is drawn."""
+        for one in self.demo.fields:
+            if one.kind in FILES:
+                self._wire_files(one, next((f for f in self.demo.fields if one.name in f.on), None))
+            elif one.name in self.pickers:
+                self._wire_picker(one, self.pickers[one.name])
+
+    def _wire_files(self, one: Field, picked: Field | None) -> None:
+        def look(given: Any) -> tuple[list[Upload], str]:
+            found, wrong = sentence(lambda: self.demo.checked(one, given))
+            return found or [], parts.wrong(wrong) if wrong else parts.uploaded(found) or parts.note(one.help)
+
+        def changed(given: Any, before: Clicks) -> tuple[Any, ...]:
+            assert picked is not None
+            found, text = look(given)
+            if not found:
+                return text, None, *[gr.update(visible=False)] * 3, NO_CLICKS
+            # Clicks belong to one file: those of another are forgotten.
+            same = before["on"] in (str(found[0].path), found[0].name)
+            clicks = {"on": str(found[0].path), "clicks": before["clicks"] if same else []}
+            view, hint = self._view(one, picked, given, clicks)
+            show = gr.update(visible=view is not None)
+            return text, view, show, gr.update(value=hint, visible=True), show, clicks
+
+        files, note = self.components[one.name], self.notes[one.name]
+        if picked is None:
+            files.change(lambda given: look(given)[1], files, note, **QUIET)
+        else:
+            shown = self.pickers[picked.name]
+            outputs = [note, shown.picture, shown.group, shown.told, shown.again]
+            clicks = self.components[picked.name]
+            files.change(changed, [files, clicks], [*outputs, clicks], **QUIET)
+
+    def _view(self, source: Field, one: Field, given: Any, clicks: Clicks) -> tuple[Any, str]:
+        """The picture with what was chosen on it, and that in words."""
+        picture, wrong = sentence(lambda: self.demo.picture(source, given))
+        if picture is None:
+            return None, parts.wrong(wrong)
+        told = parts.note(picking.told(one.kind, clicks["clicks"], one.required))
+        return picking.shown(picture, one.kind, clicks["clicks"]), told
+
+    def _wire_picker(self, one: Field, shown: _Picker) -> None:
+        sources = [self.demo.field(name) for name in one.on]
+
+        def source_of(clicks: Clicks, given: tuple[Any, ...]) -> tuple[Field, Any]:
+            for source, value in zip(sources, given, strict=True):
+                found, _ = sentence(partial(self.demo.checked, source, value))
+                if found and str(found[0].path) == clicks["on"]:
+                    return source, value
+            raise VergenceError("the upload is not there any more: please choose the file again")
+
+        def pick(before: Clicks, event: gr.SelectData, *given: Any) -> tuple[Any, ...]:
+            def work() -> tuple[Any, ...]:
+                source, value = source_of(before, given)
+                picture = self.demo.picture(source, value)
+                after = before | {"clicks": picking.clicked(picture, one.kind, before["clicks"], event.index)}
+                return after, *self._view(source, one, value, after)
+
+            found, wrong = sentence(work)
+            return (before, gr.update(), parts.wrong(wrong)) if wrong else found
+
+        def clear(before: Clicks, *given: Any) -> tuple[Any, ...]:
+            def work() -> tuple[Any, ...]:
+                source, value = source_of(before, given)
+                after = before | {"clicks": []}
+                return after, *self._view(source, one, value, after)
+
+            found, wrong = sentence(work)
+            return (before, gr.update(), parts.wrong(wrong)) if wrong else found
+
+        clicks = self.components[one.name]
+        inputs = [clicks, *(self.components[name] for name in one.on)]
+        outputs = [clicks, shown.picture, shown.told]
+        shown.picture.select(pick, inputs, outputs, **QUIET)
+        shown.again.click(clear, inputs, outputs, **QUIET)
+
+    def _example(self, names: list[str]) -> list[Any]:
+        given, _ = sentence(self.demo.example)
+        return [self._given(given or {}, self.demo.field(name)) for name in names]
+
+    def _given(self, given: dict[str, Any], one: Field) -> Any:
+        """What an example gives to a field; places are put on the file that comes with them."""
+        if one.kind not in PICKED:
+            return given.get(one.name, gr.update())
+        on = next((given[name] for name in one.on if given.get(name)), "")
+        name = Path(on if isinstance(on, str) else on[0]).name
+        return {"on": name, "clicks": clicks_of(given.get(one.name, ()), one)}
+
+    # Jobs -----------------------------------------------------------------------------------------------------------
+
+    def _begun(self, job: Any, wrong: str) -> tuple[Any, ...]:
+        if job is None:
+            return "", parts.wrong(wrong), gr.update(), gr.update(), gr.update(visible=False)
+        shown = parts.job(job, self.demo.gallery.jobs.ahead(job))
+        busy = gr.update(interactive=False)
+        return job.token, shown, busy, busy, gr.update(visible=True, interactive=True)
+
+    async def _follow(self, token: str) -> AsyncIterator[tuple[Any, ...]]:
+        jobs = self.demo.gallery.jobs
+        job = jobs.find(token) if token else None
+        if job is None:
+            yield gr.update(), *[gr.update()] * 3
+            return
+        try:
+            while not job.over:
+                yield parts.job(job, jobs.ahead(job)), gr.update(), gr.update(), gr.update()
+                await asyncio.sleep(LOOK)
+            ready = gr.update(interactive=True)
+            yield parts.job(job, 0), ready, ready, gr.update(visible=False)
+        finally:
+            if not job.over and job.what == "prediction":  # the visitor has left
+                jobs.cancel(job)
+
+    def _stop(self, token: str) -> Any:
+        job = self.demo.gallery.jobs.find(token) if token else None
+        if job is not None:
+            self.demo.gallery.jobs.cancel(job)
+        return gr.update(interactive=False)
+
+
+def _setting(one: Field) -> Any:
+    if one.kind is Kind.NUMBER:
+        return gr.Number(
+            value=one.default, label=one.label, info=one.help, precision=0 if one.whole else None,
+            elem_id=f"set-{one.name}",
+        )  # fmt: skip
+    if one.kind is Kind.CHOICE:
+        return gr.Dropdown(
+            list(one.choices), value=one.default if not one.required else one.choices[0], label=one.label,
+            info=one.help, elem_id=f"set-{one.name}",
+        )  # fmt: skip
+    return gr.Textbox(value=one.default or "", label=one.label, info=one.help, elem_id=f"set-{one.name}")

@@ -1,0 +1,166 @@
+"""Pieces of pages as HTML, each from what it shows. Everything that was typed or read is escaped."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, Template
+
+from vergence.about import About
+from vergence.app.jobs import Job
+from vergence.app.shelf import STYLES, Claimed, Report, Table
+from vergence.app.uploads import Upload
+from vergence.inputs import Artifact
+from vergence.progress import clock
+
+LONGEST_TEXT = 20_000
+MOST_ROWS = 100
+MOST_COLUMNS = 14
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.globals["clock"] = clock
+    return environment.from_string(files("vergence.app").joinpath("parts.html").read_text(encoding="utf-8"))
+
+
+def _part(name: str, *values: Any) -> str:
+    return f'<div class="sac">{getattr(_template().module, name)(*values)}</div>'
+
+
+def style() -> str:
+    return files("vergence.app").joinpath("style.css").read_text(encoding="utf-8")
+
+
+def front(count: int) -> str:
+    return _part("front", count)
+
+
+def cards(pages: Sequence[About]) -> str:
+    return _part("cards", pages)
+
+
+def head(page: About) -> str:
+    return _part("head", page)
+
+
+def reports(page: About, found: Sequence[Report]) -> str:
+    return _part("reports", page, found)
+
+
+def measured(page: About, table: Table | None, caption: str) -> str:
+    """The table and the picture that a system comes with; nothing where it comes with none."""
+    return _part("measured", page, table, caption) if table is not None or caption else ""
+
+
+_KINDS = {
+    "empirical": "Comparisons, measured by training",
+    "cost": "Cost, measured",
+    "exact": "Mathematics, checked exactly",
+}
+
+
+_PLURAL = {"holds": "hold", "does not hold": "do not hold", "cannot be judged here": "that cannot be judged here"}
+
+
+def claims(page: About, found: Sequence[Claimed]) -> str:
+    """Verdicts counted, then the claims by kind."""
+    groups = [(kind, told, [c for c in found if c.kind == kind]) for kind, told in _KINDS.items()]
+    tally = [(_PLURAL.get(v, v), style, sum(c.verdict == v for c in found)) for v, style in STYLES.items()]
+    common = found[0].age if found and len({c.age for c in found}) == 1 else ""
+    if not common:
+        found = [replace(c, figures=f"{c.figures} · {c.age}") if c.age else c for c in found]
+        groups = [(kind, told, [c for c in found if c.kind == kind]) for kind, told in _KINDS.items()]
+    return _part("claims", page, [g for g in groups if g[2]], [t for t in tally if t[2]], common)
+
+
+def uploaded(found: Sequence[Upload]) -> str:
+    return _part("uploaded", found) if found else ""
+
+
+def heading(text: str) -> str:
+    return f'<div class="sac"><h2>{html.escape(text)}</h2></div>'
+
+
+def note(text: str) -> str:
+    return f'<div class="sac"><p class="note">{html.escape(text)}</p></div>'
+
+
+def wrong(sentence: str) -> str:
+    return f'<div class="sac"><p class="wrong">{html.escape(sentence)}</p></div>'
+
+
+def job(found: Job, ahead: int) -> str:
+    """How far a job is, or what it came to."""
+    if found.state == "done" and found.what == "prediction":
+        shown = [_shown(found, number) for number, artifact in enumerate(found.made) if artifact.kind != "folder"]
+        return _part("results", found, sorted(shown, key=lambda item: item["order"]))
+    return _part("job", found, ahead, list(found.progress.pieces.values()))
+
+
+_ORDER = ("image", "video", "html", "table", "text", "json", "cloud")
+"""What is looked at first."""
+
+
+def _shown(found: Job, number: int) -> dict[str, Any]:
+    artifact = found.made[number]
+    shown: dict[str, Any] = {
+        "kind": artifact.kind,
+        "caption": artifact.caption,
+        "name": artifact.path.name,
+        "url": f"/_/result/{found.token}/{number}",
+        "moving": artifact.path.suffix.lower() in (".gif", ".webp"),
+        "twin": _has_twin(found, number),
+        "order": _ORDER.index(artifact.kind) if artifact.kind in _ORDER else len(_ORDER),
+    }
+    if artifact.kind in ("table", "text", "json"):
+        shown |= _read(artifact)
+    return shown
+
+
+def _has_twin(found: Job, number: int) -> bool:
+    """Whether the same drawing comes as pixels too: showing one of them is enough."""
+    path = found.made[number].path
+    return path.suffix == ".svg" and any(a.path == path.with_suffix(".png") for a in found.made)
+
+
+def _read(artifact: Artifact) -> dict[str, Any]:
+    try:
+        with artifact.path.open(encoding="utf-8", errors="replace") as file:
+            text = file.read(LONGEST_TEXT)
+    except OSError:
+        return {}
+    if "\0" in text:  # numbers, not words: there is the link to it
+        return {}
+    if artifact.path.suffix.lower() in (".csv", ".tsv"):
+        rows = list(csv.reader(io.StringIO(text), delimiter="\t" if artifact.path.suffix == ".tsv" else ","))
+        return {"rows": [row[:MOST_COLUMNS] for row in rows[:MOST_ROWS]]}
+    if artifact.path.suffix.lower() == ".json" and len(text) < LONGEST_TEXT:
+        try:
+            return _as_rows(json.loads(text)) or {"text": text}
+        except (ValueError, RecursionError):
+            pass
+    return {"text": text}
+
+
+def _as_rows(found: Any) -> dict[str, Any]:
+    """A flat JSON object reads better as a table."""
+    if isinstance(found, dict) and found and all(isinstance(v, str | int | float | bool) for v in found.values()):
+        pairs = [[str(k), f"{v:.4g}" if isinstance(v, float) else str(v)] for k, v in found.items()]
+        return {"rows": [["", ""], *pairs]}
+    return {}
+
+
+def download_name(path: Path) -> str:
+    """A file name that is safe in a header."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in path.name)

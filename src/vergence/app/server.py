@@ -1,0 +1,291 @@
+"""The gallery as a server: Gradio's pages, and beside them the pictures, reports and results that they show.
+
+Nothing is opened by a path that came from outside: a name picks from what the catalogue and the runs folder have, a
+token from the jobs of this server. Pages may load nothing from elsewhere, and pages that a system made run apart from
+them, without access to anything.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import warnings
+import webbrowser
+import zipfile
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+os.environ.update(  # before Gradio is imported: it tells nobody of us, and asks nobody for anything
+    GRADIO_ANALYTICS_ENABLED="False", GRADIO_RUN_HISTORY="False", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1"
+)
+
+import gradio as gr
+import uvicorn
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from vergence import catalogue
+from vergence.app import pages, parts, shelf
+from vergence.app.demo import Gallery, room_for, sentence
+from vergence.app.jobs import OUTPUTS, Job, Jobs
+from vergence.app.limits import Limits
+from vergence.app.uploads import inside, sweep
+from vergence.errors import VergenceError
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+OWN = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; media-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; "
+    "connect-src 'self' blob: data:; frame-src 'self'; frame-ancestors 'self'; base-uri 'self'; form-action 'self'"
+)
+"""What Gradio's pages may do: everything with this server, nothing with any other."""
+APART = "sandbox allow-scripts; default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; "
+SCRIPTED = APART + "script-src 'unsafe-inline' blob:; worker-src blob:; frame-ancestors 'self'"
+"""What a page that a system made may do: draw itself."""
+STILL = "sandbox allow-popups; default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'"
+"""What a report may do: be read."""
+UPLOADS = "/gradio_api/upload"
+LONGEST_ORDER = 1_000_000
+"""Bytes of what a page sends besides uploads."""
+TYPES = {
+    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
+    ".svg": "image/svg+xml", ".mp4": "video/mp4", ".webm": "video/webm", ".mov": "video/quicktime",
+    ".html": "text/html; charset=utf-8", ".csv": "text/plain; charset=utf-8", ".txt": "text/plain; charset=utf-8",
+    ".json": "application/json",
+}  # fmt: skip
+
+
+def create(gallery: Gallery, host: str = LOOPBACK[0]) -> FastAPI:
+    """The application."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    _files(app, gallery)
+
+    @app.middleware("http")
+    async def guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        if request.method not in ("GET", "HEAD", "OPTIONS"):
+            refused = await _refused(request, gallery)
+            if refused is not None:
+                return refused
+        response = await call_next(request)
+        response.headers.setdefault("Content-Security-Policy", OWN)
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Referrer-Policy"] = "no-referrer"
+        return response
+
+    if is_loopback(host):  # a page elsewhere whose name is made to lead here must not get in
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, host])
+    font = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]
+    mono = ["ui-monospace", "Menlo", "Consolas", "monospace"]
+    with warnings.catch_warnings():  # of what is switched off below anyway
+        warnings.filterwarnings("ignore", "SSR mode")
+        return _mounted(
+            app, gallery, host, gr.themes.Base(primary_hue="sky", neutral_hue="stone", font=font, font_mono=mono)
+        )
+
+
+def _mounted(app: FastAPI, gallery: Gallery, host: str, theme: Any) -> FastAPI:
+    return gr.mount_gradio_app(
+        app,
+        pages.build(gallery).queue(default_concurrency_limit=16, max_size=200),
+        path="/",
+        server_name=host,
+        footer_links=[],
+        run_history=False,
+        allowed_paths=[],
+        blocked_paths=[str(gallery.runs.resolve())],
+        show_error=False,
+        max_file_size=gallery.limits.upload_bytes,
+        ssr_mode=False,
+        enable_monitoring=False,
+        pwa=False,
+        mcp_server=False,
+        theme=theme,
+        css=parts.style(),
+    )
+
+
+async def _refused(request: Request, gallery: Gallery) -> Response | None:
+    """Uploads for which there is no room, and orders that name a file which was not uploaded or an address to fetch.
+
+    Pages never send such an order; whoever speaks to the server without them gets no further than this.
+    """
+    length = request.headers.get("content-length", "")
+    if not length.isdigit():
+        return PlainTextResponse("what is sent has to say how large it is", 411)
+    if request.url.path == UPLOADS:
+        _, wrong = sentence(lambda: room_for(int(length), gallery))
+        return PlainTextResponse(wrong, 413) if wrong else None
+    if int(length) > LONGEST_ORDER:
+        return PlainTextResponse(f"an order has at most {LONGEST_ORDER} bytes", 413)
+    try:
+        named = list(_paths(json.loads(await request.body() or b"null")))
+    except (ValueError, RecursionError):
+        return PlainTextResponse("an order is JSON", 400)
+    _, wrong = sentence(lambda: [inside(path, gallery.uploads) for path in named])
+    return PlainTextResponse(wrong, 400) if wrong else None
+
+
+def _paths(order: Any) -> Iterator[str]:
+    """The files that an order names, however deep."""
+    if isinstance(order, dict):
+        if isinstance(order.get("path"), str):
+            yield order["path"]
+        for value in order.values():
+            yield from _paths(value)
+    elif isinstance(order, list):
+        for value in order:
+            yield from _paths(value)
+
+
+def _files(app: FastAPI, gallery: Gallery) -> None:
+    """What the pages show besides themselves, each picked from a list."""
+
+    @app.get("/_/picture/{name}")
+    def picture(name: str) -> Response:
+        if name not in catalogue.names():
+            raise HTTPException(404)
+        path = shelf.picture(name, gallery.runs)
+        if path is None:
+            return Response(shelf.drawn(catalogue.about(name)), media_type="image/svg+xml")
+        return _sent(path, {"Cache-Control": "max-age=60"})
+
+    @app.get("/_/report/{name}/{id}")
+    def report(name: str, id: str) -> Response:
+        return HTMLResponse(
+            _report(name, id).path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": STILL}
+        )
+
+    @app.get("/_/report/{name}/{id}/{number}")
+    def report_picture(name: str, id: str, number: int) -> Response:
+        found = _report(name, id).pictures
+        if not 0 <= number < len(found):
+            raise HTTPException(404)
+        return _sent(found[number])
+
+    def _report(name: str, id: str) -> shelf.Report:
+        found = shelf.report(name, id, gallery.runs) if name in catalogue.names() else None
+        if found is None:
+            raise HTTPException(404)
+        return found
+
+    @app.get("/_/result/{token}.zip")
+    def everything(token: str) -> Response:
+        job = _job(token)
+        assert job.folder is not None
+        path = job.folder / "all.zip"
+        if not path.exists():
+            with tempfile.NamedTemporaryFile(dir=job.folder, delete=False) as partial:
+                _zipped(job.folder / OUTPUTS, Path(partial.name))
+            Path(partial.name).replace(path)
+        return FileResponse(path, media_type="application/zip", filename=f"{job.system}.zip")
+
+    @app.get("/_/result/{token}/{number}")
+    def result(token: str, number: int, download: int = 0) -> Response:
+        job = _job(token)
+        if not 0 <= number < len(job.made):
+            raise HTTPException(404)
+        path = job.made[number].path
+        if download:
+            named = parts.download_name(path)
+            return FileResponse(path, media_type="application/octet-stream", filename=named)
+        return _sent(path)
+
+    def _job(token: str) -> Job:
+        job = gallery.jobs.find(token)
+        if job is None or job.state != "done" or job.folder is None:
+            raise HTTPException(404)
+        return job
+
+
+def _sent(path: Path, headers: dict[str, str] | None = None) -> Response:
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        raise HTTPException(404)
+    policy = SCRIPTED if suffix == ".html" else STILL
+    more = {"Content-Security-Policy": policy} if suffix in (".html", ".svg") else {}
+    return FileResponse(path, media_type=TYPES.get(suffix, "application/octet-stream"), headers=more | (headers or {}))
+
+
+def _zipped(folder: Path, target: Path) -> None:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                archive.write(path, path.relative_to(folder))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+# Running --------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def opened(runs: Path, limits: Limits) -> Iterator[Gallery]:
+    """A gallery with a place of its own for uploads and jobs, which is removed at the end."""
+    place = Path(tempfile.mkdtemp(prefix="vergence-gallery-"))
+    uploads = place / "uploads"
+    uploads.mkdir()
+    os.environ["GRADIO_TEMP_DIR"] = str(uploads)
+    gallery = Gallery(runs.absolute(), limits, uploads, Jobs(place / "jobs", limits))
+    over = threading.Event()
+    keeper = threading.Thread(target=_tidy, args=(gallery, over), daemon=True)
+    keeper.start()
+    try:
+        yield gallery
+    finally:
+        over.set()
+        gallery.jobs.close()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _tidy(gallery: Gallery, over: threading.Event) -> None:
+    """Remove what is old, once a minute."""
+    while not over.wait(60):
+        sweep(gallery.uploads, gallery.limits.keep_minutes)
+        gallery.jobs.forget(gallery.limits.keep_minutes)
+
+
+def serve(runs: Path, host: str, port: int, limits: Limits, show: bool) -> None:
+    """Run until someone stops it."""
+    held = _bound(host, port)
+    with opened(runs, limits) as gallery, held:
+        address = f"http://{host if ':' not in host else f'[{host}]'}:{held.getsockname()[1]}/"
+        print("opening the catalogue ...", file=sys.stderr, flush=True)
+        app = create(gallery, host)
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, access_log=False)
+        if not is_loopback(host):
+            print(
+                f"vergence gallery: {host} can be reached from other machines, and whoever reaches it can use it",
+                file=sys.stderr,
+            )
+        print(f"gallery: {address}  (Ctrl-C closes it)", flush=True)
+        if show:
+            threading.Timer(1.0, webbrowser.open, [address]).start()
+        uvicorn.Server(config).run(sockets=[held])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket at the address, or a sentence."""
+    try:
+        kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        made = socket.socket(kind, socket.SOCK_STREAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+    except (OSError, OverflowError) as error:
+        said: Any = getattr(error, "strerror", None) or error
+        raise VergenceError(f"cannot listen on {host}, port {port}: {said}") from None
+    return made

@@ -1,0 +1,254 @@
+"""What there is to show of a system: its picture, reports, claims and weights, as they are at this moment."""
+
+from __future__ import annotations
+
+import html
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from vergence import catalogue, results
+from vergence.about import About
+from vergence.errors import VergenceError
+from vergence.ledger import Entry, known
+from vergence.run import Run, runs
+
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg")
+MOST_METRICS = 8
+NEWEST = 6
+"""Reports and weights that are listed of each kind."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page that a run or a comparison wrote."""
+
+    id: str
+    title: str
+    path: Path
+    pictures: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What a demo can be run with."""
+
+    id: str
+    title: str
+    path: Path
+
+
+def systems() -> list[About]:
+    """The pages of the catalogue; a guest that does not open is left out."""
+    found = []
+    for name in catalogue.names():
+        try:
+            found.append(catalogue.about(name))
+        except VergenceError:
+            continue
+    return found
+
+
+def tasks(pages: Sequence[About]) -> list[str]:
+    """What systems are for, by name."""
+    return sorted({task for page in pages for task in page.tasks})
+
+
+def matching(pages: Sequence[About], words: str, task: str) -> list[About]:
+    """Those that have every word somewhere on their page, and serve the task if one is given."""
+    found = []
+    for page in pages:
+        text = " ".join((page.name, page.title, *page.authors, page.venue, *page.tasks, page.summary)).lower()
+        if all(word in text for word in words.lower().split()) and task in ("", *page.tasks):
+            found.append(page)
+    return found
+
+
+# Pictures -------------------------------------------------------------------------------------------------------------
+
+
+def picture(name: str, root: Path) -> Path | None:
+    """The picture that stands for a system: the one it comes with, else one of its newest report or run."""
+    stored = catalogue.picture(name)
+    if stored is not None:
+        return stored
+    folders = [*sorted((root / name / "reports").glob("*"), reverse=True), *(run.folder for run in runs(name, root))]
+    return next((found[0] for folder in folders if (found := _pictures(folder))), None)
+
+
+def _pictures(folder: Path) -> tuple[Path, ...]:
+    return tuple(sorted(p for p in (folder / "pictures").glob("*") if p.suffix.lower() in PICTURES and p.is_file()))
+
+
+def drawn(page: About) -> str:
+    """A picture for a system that has none: bars whose pattern its name decides, as SVG."""
+    seed = [ord(letter) for letter in page.name * 24]
+    hue = sum(seed) * 47 % 360
+    bars = []
+    for number in range(24):
+        height = 30 + seed[number] * (number * number + 7) % 120
+        colour = f"hsl({(hue + 3 * number) % 360} 45% {52 + seed[number] % 18}%)"
+        bars.append(f'<rect x="{number * 20}" y="{270 - height}" width="14" height="{height}" fill="{colour}"/>')
+    name = html.escape(page.name)
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 480 270" font-family="system-ui,sans-serif">'
+        f'<rect width="480" height="270" fill="hsl({hue} 30% 94%)"/>{"".join(bars)}'
+        f'<text x="24" y="64" font-size="40" font-weight="600" fill="hsl({hue} 40% 28%)">{name}</text></svg>'
+    )
+
+
+# Reports --------------------------------------------------------------------------------------------------------------
+
+
+def reports(name: str, root: Path) -> list[Report]:
+    """The newest comparisons, then the newest single runs."""
+    both = [_report(p.parent, "comparison") for p in sorted((root / name / "reports").glob("*/report.html"))]
+    single = [_report(run.folder, "run") for run in runs(name, root) if (run.folder / "report.html").is_file()]
+    return [*both[::-1][:NEWEST], *single[:NEWEST]]
+
+
+def _report(folder: Path, what: str) -> Report:
+    date, rest = _dated(folder.name)
+    title = f"{'all variants' if what == 'comparison' else 'one run'}: {rest or folder.name}, {date}"
+    return Report(f"{what}-{folder.name}", title, folder / "report.html", _pictures(folder))
+
+
+def _dated(name: str) -> tuple[str, str]:
+    """``20261116-143911-tiny`` as a date to read and the rest."""
+    stamp, rest = name[:15], name[16:]
+    try:
+        return f"{datetime.strptime(stamp, '%Y%m%d-%H%M%S'):%d %B %Y, %H:%M}", rest
+    except ValueError:
+        return name, ""
+
+
+def report(name: str, id: str, root: Path) -> Report | None:
+    """One of the reports listed: nothing else is ever opened, whatever the id says."""
+    return next((found for found in reports(name, root) if found.id == id), None)
+
+
+# Weights --------------------------------------------------------------------------------------------------------------
+
+
+def weights(name: str, root: Path) -> list[Weights]:
+    """Of the newest finished runs, then of unfinished ones."""
+    found = [run for run in runs(name, root) if run.weights]
+    done = [run for run in found if (run.folder / "result.json").exists()]
+    return list(_listed(name, [*done, *(run for run in found if run not in done)]))
+
+
+def _listed(name: str, found: Sequence[Run]) -> Iterator[Weights]:
+    system: Any = catalogue.load(name)
+    for run in found[: 2 * NEWEST]:
+        try:
+            order = run.order
+        except VergenceError:
+            continue  # a damaged or older folder
+        variant = system.variants[order.variant].label if order.variant in system.variants else order.variant
+        date, _ = _dated(run.folder.name)
+        assert run.weights is not None
+        yield Weights(run.folder.name, f"{variant}, {order.preset}, trained {date}", run.weights)
+
+
+# Measured -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """The variants of a system side by side, as they were measured when it was stored."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[str, bool], ...]], ...]
+    """A label, and cells with whether they are the best of their column."""
+    note: str
+    command: str
+    """What made it."""
+    date: str
+
+
+def table(name: str) -> Table | None:
+    """The table that comes with a system."""
+    found = results.run(name)
+    if found is None:
+        return None
+    system = catalogue.load(name)
+    shown = [m for m in system.metrics if any(m in row.metrics for row in found.rows.values())][:MOST_METRICS]
+    means = {v: {m: _mean(row.metrics.get(m, ())) for m in shown} for v, row in found.rows.items()}
+    rows = []
+    for variant, row in found.rows.items():
+        cells = []
+        for m in shown:
+            metric, mean = system.metrics[m], means[variant][m]
+            others = [means[v][m] for v in means if v != variant]
+            best = (
+                mean is not None and bool(others) and not any(o is not None and metric.better(o, mean) for o in others)
+            )
+            cells.append((_cell(row.metrics.get(m, ()), metric.digits), best))
+        label = system.variants[variant].label if variant in system.variants else variant
+        rows.append((label, tuple(cells)))
+    seeds = len(found.environment.seeds) or 1
+    many = "one seed" if seeds == 1 else f"mean and deviation of {seeds} seeds"
+    note = f"Test data, {found.preset}, {many}; {found.data.rstrip('.')}."
+    heads = tuple(f"{system.metrics[m].label} {system.metrics[m].unit}".strip() for m in shown)
+    return Table(heads, tuple(rows), note, found.command, found.environment.date[:10])
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    numbers = [v for v in values if v is not None]
+    return statistics.fmean(numbers) if numbers else None
+
+
+def _cell(values: Sequence[float | None], digits: int) -> str:
+    numbers = [v for v in values if v is not None]
+    if not numbers:
+        return "–"
+    spread = f" ± {statistics.stdev(numbers):.{digits}f}" if len(numbers) > 1 else ""
+    return f"{statistics.fmean(numbers):.{digits}f}{spread}"
+
+
+# Claims ---------------------------------------------------------------------------------------------------------------
+
+STYLES = {
+    "holds": "good",
+    "does not hold": "bad",
+    "not resolved at this scale": "open",
+    "cannot be judged here": "none",
+    "not measured yet": "none",
+}
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A claim with its verdict and figures, in words."""
+
+    statement: str
+    kind: str
+    verdict: str
+    style: str
+    figures: str
+    age: str = ""
+    """What to know of a result that is not of today's code."""
+
+
+def claims(name: str, root: Path) -> list[Claimed]:
+    """Every claim of a system with the latest that is known of it."""
+    return [_claimed(entry) for entry in known(name, root)]
+
+
+def _claimed(entry: Entry) -> Claimed:
+    claim, found = entry.claim, entry.judgement
+    figures = [claim.source, f"expected {claim.sense} {claim.threshold:g} {claim.unit}".strip()]
+    if found is None:
+        figures.append(f"measure it with: vergence claims {entry.system} --only {claim.id}")
+        return Claimed(claim.statement, claim.kind, "not measured yet", "none", " · ".join(figures))
+    if found.measured is not None:
+        text = f"measured {found.measured:.3g} {claim.unit}".strip()
+        if len(found.values) > 1 and found.low is not None and found.high is not None:
+            text += f" (90 % interval {found.low:.3g} to {found.high:.3g})"
+        figures.append(text)
+    figures += [found.reason] if found.reason else []
+    verdict, age = found.verdict, entry.old
+    return Claimed(claim.statement, claim.kind, verdict, STYLES[verdict], " · ".join(figures), age)

@@ -1,0 +1,72 @@
+"""The process that a prediction runs in: ``python -m vergence.app.work FOLDER``.
+
+The folder holds the order; results go below it, and standard error says how far it is.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from vergence import catalogue
+from vergence.app.jobs import INPUTS, MADE, ORDER, OUTPUTS
+from vergence.config import from_json, to_json
+from vergence.engine.weights import Identity, load_model_of
+from vergence.errors import VergenceError, reason
+from vergence.files import read_json, write_json
+from vergence.progress import show_progress
+
+TEXTS = (".csv", ".tsv", ".json", ".txt", ".html", ".geojson", ".md")
+
+
+def work(folder: Path) -> None:
+    """Carry the order out."""
+    from vergence.api import run_prediction
+
+    order = read_json(folder / ORDER)
+    system = catalogue.load(order["system"])
+    assert system.inputs_type is not None
+    inputs: Any = from_json(system.inputs_type, order["inputs"], f"{order['system']}'s inputs")
+    with show_progress() as progress:
+        task = progress.start("opening the weights" if order["weights"] else "beginning", None)
+        model: Any = None
+        if order["weights"]:
+            model, identity = load_model_of(system, Path(order["weights"]))
+        else:
+            identity = Identity(order["system"], "tiny", "", system.configure("tiny"), system.facts_type())
+        progress.finish(task)
+        task = progress.start("computing", None)
+        made = run_prediction(system, identity, model, inputs, folder / OUTPUTS, None, progress)
+        progress.finish(task)
+    for path in (folder / OUTPUTS).rglob("*"):
+        if path.suffix.lower() in TEXTS and path.is_file() and not path.is_symlink():
+            path.write_bytes(without_folder(path.read_bytes(), folder))
+    write_json(folder / MADE, to_json(made))
+
+
+def without_folder(content: bytes, folder: Path) -> bytes:
+    """Files by the names that visitors know, not by where they lay here; a folder by the name of its field."""
+    for place in {folder, folder.resolve()}:
+        content = re.sub(re.escape(f"{place}/{INPUTS}/".encode()) + rb"(\w+/)?", b"", content)
+    return content
+
+
+def main() -> int:
+    try:
+        work(Path(sys.argv[1]))
+    except VergenceError as error:
+        print(f"vergence: {' '.join(str(error).split())}", file=sys.stderr)
+        return error.exit_code
+    except MemoryError:
+        print("vergence: there is not enough memory for this", file=sys.stderr)
+        return 1
+    except Exception as error:
+        print(f"vergence: this should have worked and did not: {reason(error)}", file=sys.stderr)
+        raise
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

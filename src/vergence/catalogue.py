@@ -1,0 +1,107 @@
+"""Which systems there are, found by name and imported only when asked for.
+
+A system is a package ``vergence/<room>/<name>`` with a ``system.py``. Other packages add theirs through the entry point
+group ``vergence.systems``: a name and the module that holds ``ABOUT``, with ``SYSTEM`` there or in its ``system``
+submodule.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from vergence.about import About
+from vergence.errors import VergenceError, did_you_mean
+from vergence.system import System
+
+ROOT = Path(__file__).parent
+
+
+@cache
+def modules() -> dict[str, str]:
+    """Every system's module by name, without importing any."""
+    own = {p.parent.name: f"vergence.{p.parent.parent.name}.{p.parent.name}" for p in ROOT.glob("*/*/system.py")}
+    guests = {point.name: point.value for point in entry_points(group="vergence.systems")}
+    return dict(sorted((guests | own).items()))
+
+
+def names() -> list[str]:
+    """The systems there are."""
+    return list(modules())
+
+
+def about(name: str) -> About:
+    """A system's page, without importing anything heavy."""
+    try:
+        page: About = importlib.import_module(_module(name)).ABOUT
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise VergenceError(f"the system {name!r} (module {_module(name)}) cannot be opened: {error}") from error
+    return page
+
+
+def load(name: str) -> System[Any, Any]:
+    """The system itself."""
+    about(name)
+    module = importlib.import_module(_module(name))
+    if not hasattr(module, "SYSTEM"):
+        module = importlib.import_module(f"{_module(name)}.system")
+    system: System[Any, Any] = module.SYSTEM
+    return system
+
+
+def bench(name: str) -> Any | None:
+    """The system's ``bench`` module, if it has one."""
+    module = f"{_module(name)}.bench"
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        found = None
+    return importlib.import_module(module) if found else None
+
+
+def folder(name: str) -> Path:
+    """Where the system's own code is."""
+    spec = importlib.util.find_spec(_module(name))
+    if spec is None or spec.origin is None:
+        raise VergenceError(f"the code of {name!r} was not found")
+    return Path(spec.origin).parent
+
+
+def code(name: str) -> list[Path]:
+    """The system's own Python files."""
+    spec = importlib.util.find_spec(_module(name))
+    origin = Path(spec.origin) if spec and spec.origin else folder(name)
+    return sorted(origin.parent.rglob("*.py")) if origin.name == "__init__.py" else [origin]
+
+
+def readme(name: str) -> str:
+    """The system's README; a system of a single file has its docstring."""
+    path = folder(name) / "README.md"
+    if path.exists() and len(code(name)) > 1:
+        return path.read_text(encoding="utf-8")
+    return importlib.import_module(_module(name)).__doc__ or ""
+
+
+def picture(name: str) -> Path | None:
+    """The one picture that stands for the system, if it has one: ``results/picture.png``, with ``picture.json`` beside
+    it (caption, command, and what it was made with)."""
+    path = folder(name) / "results" / "picture.png"
+    return path if path.exists() else None
+
+
+def snippet(name: str) -> str:
+    """The first Python block of the README."""
+    found = re.search(r"```python\n(.*?)```", readme(name), re.DOTALL)
+    return found.group(1) if found else ""
+
+
+def _module(name: str) -> str:
+    known = modules()
+    if not isinstance(name, str) or name not in known:
+        raise VergenceError(f"no system {name!r}{did_you_mean(str(name), known)}")
+    return known[name]

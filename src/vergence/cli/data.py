@@ -1,0 +1,102 @@
+"""``vergence data check``: is this data set whole?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from vergence.cli.options import asks_for_help, read
+from vergence.cli.show import document, table
+from vergence.config import to_json
+from vergence.datacheck import DataCheck, ReaderCheck, SplitCheck, check
+from vergence.errors import VergenceError, did_you_mean
+from vergence.progress import show_progress
+
+DESCRIPTION = """Read every split and every sample of a data set, and name everything that is wrong with it. Layouts
+are those that systems read: `vergence train NAME --help` lists them under --data. A plain PATH has the layout
+`folder`."""
+USAGE = """usage: vergence data check LAYOUT:PATH [OPTIONS]
+
+  check     read every split and every sample; name everything that is wrong
+
+vergence data check --help lists the options.
+"""
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    source: Annotated[str, tyro.conf.Positional]
+    """LAYOUT:PATH, as `--data` takes it; a plain PATH has the layout `folder`."""
+    system: str = ""
+    """Only as this system reads it; if none is given, as every system does that knows the layout."""
+    workers: int = 0
+    """Processes that read (0: this one)."""
+    json: bool = False
+    """One JSON document on standard output."""
+    quiet: bool = False
+    """No progress."""
+
+
+def data(args: Sequence[str]) -> int:
+    if args and args[0] == "check":
+        return _check(args[1:])
+    if asks_for_help(args):
+        print(USAGE)
+        return 0
+    if not args:
+        raise VergenceError("vergence data needs to know what to do: vergence data check LAYOUT:PATH")
+    raise VergenceError(f"vergence data has no {args[0]!r}{did_you_mean(args[0], ['check'])}")
+
+
+def _check(args: Sequence[str]) -> int:
+    options = read(CheckOptions, args, "data check", DESCRIPTION)
+    if not 0 <= options.workers <= 1024:
+        raise VergenceError(f"workers is a number from 0 to 1024, got {options.workers}")
+    with show_progress(options.quiet) as progress:
+        found = check(options.source, options.system, options.workers, progress)
+    if options.json:
+        document(_as_json(found))
+    else:
+        _tell(found)
+    return 0 if found.whole else 2
+
+
+def _as_json(found: DataCheck) -> dict[str, object]:
+    def reader(check: ReaderCheck) -> dict[str, object]:
+        return to_json(check) | {"problems": list(check.problems)}
+
+    return {
+        "layout": found.layout,
+        "path": str(found.path),
+        "whole": found.whole,
+        "problems": list(found.problems),
+        "readers": [reader(check) for check in found.readers],
+        "others": [reader(check) for check in found.others],
+    }
+
+
+def _tell(found: DataCheck) -> None:
+    for reader in found.readers:
+        title = f"{found.layout} as {', '.join(reader.systems)} ({', '.join(reader.rooms)}) reads it"
+        columns = ["split", "samples", "classes", "a sample", "problems"]
+        table(title, columns, [_row(split) for split in reader.splits])
+    for reader in found.others:
+        print(f"not as {', '.join(reader.systems)} reads it: {reader.problems[0]}")
+    for problem in found.problems:
+        print(f"wrong: {problem}")
+    count = len(found.problems)
+    print(f"{found.path} is whole" if found.whole else f"{found.path} is not whole: {count} wrong")
+
+
+def _row(split: SplitCheck) -> list[str]:
+    if split.same_as:
+        return [split.split, f"{split.samples:,}", "", f"the same files as {split.same_as}", ""]
+    classes = "–" if split.classes is None else f"{split.classes:,}"
+    if split.per_class:
+        low, high = split.per_class
+        classes += f", {low:,} of each" if low == high else f", {low:,} to {high:,} of each"
+    parts = "\n".join(f"{place}: {text}" for place, text in split.parts.items())
+    return [split.split, f"{split.samples:,}", classes, parts or "–", f"{len(split.problems):,}"]

@@ -1,0 +1,55 @@
+"""``vergence doctor``: is this set-up sound?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.markup import escape
+
+from vergence.cli.options import read
+from vergence.cli.show import console, document
+from vergence.config import to_json
+from vergence.doctor import Finding, examine
+from vergence.progress import show_progress
+from vergence.run import ROOT
+
+DESCRIPTION = """Look at what Vergence stands on: versions, PyTorch's build, its kernels on every device (in a child
+process), threads, disk, optional packages, systems, and whether run folders are whole. Exit code 1 if something is
+unsound."""
+
+SIGNS = {"sound": "[green]sound[/]", "note": "[yellow]note[/]", "unsound": "[red]unsound[/]"}
+
+
+@dataclass(frozen=True)
+class DoctorOptions:
+    runs: Path = ROOT
+    """Where run folders are kept."""
+    json: bool = False
+    """One JSON document on standard output."""
+    quiet: bool = False
+    """No progress."""
+
+
+def doctor(args: Sequence[str]) -> int:
+    options = read(DoctorOptions, args, "doctor", DESCRIPTION)
+    with show_progress(options.quiet) as progress:
+        found = examine(options.runs, progress)
+    sound = all(finding.state != "unsound" for finding in found)
+    if options.json:
+        document({"sound": sound, "findings": to_json(found)})
+    else:
+        _tell(found, sound)
+    return 0 if sound else 1
+
+
+def _tell(found: Sequence[Finding], sound: bool) -> None:
+    from rich.table import Table
+
+    made = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for finding in found:
+        made.add_row(SIGNS[finding.state], escape(finding.what), escape(finding.said))
+    console().print(made, highlight=False)
+    count = sum(finding.state == "unsound" for finding in found)
+    print("this set-up is sound" if sound else f"this set-up is not sound: {count} unsound")

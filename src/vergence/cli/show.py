@@ -1,0 +1,104 @@
+"""Results for people (tables) or for programs (one JSON document)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from vergence.files import finite
+from vergence.ledger import Entry
+from vergence.system import Metric
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+UPRIGHT = 8
+"""Metrics that fit side by side."""
+SIGNS = {
+    "holds": "[green]holds[/]",
+    "does not hold": "[red]does not hold[/]",
+    "not resolved at this scale": "[yellow]not resolved[/]",
+    "cannot be judged here": "[dim]cannot be judged[/]",
+}
+
+
+def console() -> Console:
+    """Standard output, in colour on a terminal."""
+    from rich.console import Console
+
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # for the command to answer: the reader has gone, and nothing is wrong
+
+    return Plain()
+
+
+def document(value: Any) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(finite(value), indent=1))
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> None:
+    """A table on standard output."""
+    from rich.table import Table
+
+    made = Table(title=escape(title), title_justify="left", header_style="bold")
+    made.caption, made.caption_justify = escape(caption), "left"
+    for number, column in enumerate(columns):
+        made.add_column(escape(column), overflow="fold", no_wrap=number == 0)
+    for row in rows:
+        made.add_row(*map(escape, row))
+    console().print(made)
+
+
+def metrics_table(title: str, metrics: Mapping[str, Metric], rows: Mapping[str, Mapping[str, float]]) -> None:
+    """One row a variant, one column a metric; a single row of many stands upright."""
+    shown = [name for name in metrics if any(name in row for row in rows.values())]
+    body = [[label, *(number(row.get(m), metrics[m]) for m in shown)] for label, row in rows.items()]
+    if len(body) == 1 and len(shown) > UPRIGHT:
+        names = [f"{metrics[m].label} {metrics[m].unit}".strip() for m in shown]
+        return table(title, ["", body[0][0]], list(zip(names, body[0][1:], strict=True)))
+    table(title, ["", *(f"{metrics[m].label} {metrics[m].unit}".strip() for m in shown)], body)
+
+
+def claims_table(entries: Sequence[Entry]) -> None:
+    """The ledger: a verdict and a statement a row, the figures below it."""
+    from rich.table import Table
+
+    made = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    made.add_column(min_width=14, max_width=22)
+    made.add_column()
+    for entry in entries:
+        claim = entry.claim
+        expected = f"{claim.sense} {claim.threshold:g} {claim.unit}".strip()
+        figures = f"{entry.system} {claim.id} · {claim.source} · expected {expected} · measured {measured(entry)}"
+        made.add_row(verdict(entry), f"{escape(claim.statement)}\n[dim]{escape(figures)}[/]")
+    console().print("[bold]Claims[/]", made, highlight=False)
+
+
+def measured(entry: Entry) -> str:
+    """What was measured, with its interval where there is one."""
+    found = entry.judgement
+    if found is None or found.measured is None:
+        return "–"
+    if len(found.values) > 1 and found.low is not None and found.high is not None:
+        return f"{found.measured:.3g} [{found.low:.3g}, {found.high:.3g}]"
+    return f"{found.measured:.3g}"
+
+
+def verdict(entry: Entry) -> str:
+    """In colour, with its age if it is old."""
+    if entry.judgement is None:
+        return "[dim]not measured yet[/]"
+    old = "" if entry.age == "current" else f" [dim]({entry.age})[/]"
+    why = f" [dim]({escape(entry.judgement.reason)})[/]" if entry.judgement.reason else ""
+    return SIGNS[entry.judgement.verdict] + why + old
+
+
+def number(value: float | None, metric: Metric) -> str:
+    """A metric's value in its digits."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:.{metric.digits}f}"

@@ -1,0 +1,128 @@
+"""``vergence train``: one variant, from the start, from weights, or from where it stopped."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from vergence import catalogue
+from vergence.cli.options import Output, joined, peek, read, take_name
+from vergence.cli.show import document, metrics_table
+from vergence.config import to_json
+from vergence.engine.distribute import launch, leads, under_torchrun
+from vergence.errors import VergenceError
+from vergence.progress import show_progress
+from vergence.run import ROOT, Order, Run, runs, same_or_refuse
+from vergence.system import System
+
+DESCRIPTION = "Train one variant of a system; the run's folder holds everything needed to repeat it."
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What to start from."""
+
+    preset: str = "tiny"
+    """A named config: tiny runs here in minutes, paper is as published."""
+    variant: str = ""
+    """The method or a baseline; if none is given, the method."""
+    init: str = ""
+    """Weights to start from; what does not fit is new."""
+    resume: str = ""
+    """The folder of a run to go on with, or `last` for the newest unfinished one."""
+    from_run: str = ""
+    """The folder of a run to repeat from the start."""
+    report: bool = True
+    """Draw pictures and write report.html at the end."""
+
+
+def train(args: Sequence[str]) -> int:
+    old = _old_run(args)
+    default, rest = _starting_point(args, old)
+    kind = joined(
+        ("options", TrainOptions(default.preset, default.variant, default.init)),
+        ("output", Output()),
+        ("runtime", default.runtime),
+        ("config", default.config),
+    )
+    given: Any = read(kind, rest, f"train {default.system}", DESCRIPTION)
+    options, output = given.options, given.output
+    order = replace(default, config=given.config, runtime=given.runtime, init=options.init)
+    system = catalogue.load(order.system)
+    if options.resume:
+        assert old is not None
+        same_or_refuse(old, order)
+    elif not system.trains:
+        raise system.not_offered("training")
+    if order.runtime.devices * order.runtime.nodes > 1 and not under_torchrun():
+        return launch(args, order.runtime, output.quiet)
+    return _carry_out(order, old if options.resume else None, output, options.report, ["vergence", "train", *args])
+
+
+def _starting_point(args: Sequence[str], old: Run | None) -> tuple[Order, list[str]]:
+    """What the flags change: a preset and variant by name, or the order of an old run."""
+    if old is None:
+        name, rest = take_name(args, "train")
+        system = catalogue.load(name)
+        preset = peek(rest, "--preset") or "tiny"
+        variant = peek(rest, "--variant") or default_variant(system, preset)
+        return Order(name, preset, variant, system.configure(preset, variant)), rest
+    order = old.order
+    for flag in ("--preset", "--variant"):
+        if peek(args, flag):
+            raise VergenceError(f"{flag} does not go with an old run: {old.folder} has its own")
+    if args and not args[0].startswith("-") and args[0] != order.system:
+        raise VergenceError(f"{old.folder} is a run of {order.system!r}, not of {args[0]!r}")
+    return order, [a for n, a in enumerate(args) if n or a.startswith("-")]
+
+
+def default_variant(system: System[Any, Any], preset: str) -> str:
+    """The variant that the preset is, as it stands."""
+    plain = system.configure(preset)
+    return next((v for v in system.variants if system.configure(preset, v) == plain), next(iter(system.variants)))
+
+
+def _old_run(args: Sequence[str]) -> Run | None:
+    resume, from_run, root = peek(args, "--resume"), peek(args, "--from-run"), Path(peek(args, "--runs") or ROOT)
+    if resume and from_run:
+        raise VergenceError("--resume goes on with a run and --from-run repeats one: give one of them")
+    if resume == "last":
+        name, _ = take_name(args, "train")
+        found = next((run for run in runs(name, root) if not (run.folder / "result.json").exists()), None)
+        if found is None:
+            raise VergenceError(f"no unfinished run of {name} in {root / name}")
+        return found
+    folder = resume or from_run
+    return Run.open(Path(folder)) if folder else None
+
+
+def _carry_out(order: Order, old: Run | None, output: Output, report: bool, command: Sequence[str]) -> int:
+    from vergence.engine.devices import joined
+    from vergence.engine.execute import execute
+
+    system = catalogue.load(order.system)
+    with show_progress(output.quiet or not leads()) as progress, joined(order.runtime) as fabric:
+        made = Run.create(order, output.runs, command) if old is None and leads() else old
+        run = cast(Run, fabric.broadcast(made))
+        try:
+            metrics = execute(run, progress, order.runtime, fabric)
+        except VergenceError:
+            if old is None and leads() and not (run.folder / "checkpoints").exists():
+                shutil.rmtree(run.folder, ignore_errors=True)  # it never began: nothing to go on with
+            raise
+        if report and leads():
+            from vergence.report.build import report_run
+
+            report_run(run, progress)
+    if not leads():
+        return 0
+    if output.json:
+        document({"run": str(run.folder), "metrics": metrics, "order": to_json(order)})
+        return 0
+    label = system.variants[order.variant].label if order.variant in system.variants else order.variant
+    metrics_table(f"{order.system} {order.preset}, test data", system.metrics, {label: metrics})
+    print(f"run: {run.folder}" + (f"\nreport: {run.folder / 'report.html'}" if report else ""))
+    return 0

@@ -1,0 +1,217 @@
+"""Point clouds from files, as float32 tensors (N, 3): ``.npy``, ``.npz``, ``.ply``, ``.pcd`` and KITTI's ``.bin``."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vergence.errors import VergenceError
+
+SUFFIXES = (".npy", ".npz", ".ply", ".pcd", ".bin")
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    SyntaxError,
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+)
+
+
+def read_cloud(path: Path) -> Tensor:
+    """A cloud's coordinates, (N, 3); whatever else a point has is left out."""
+    kind = path.suffix.lower()
+    if kind not in SUFFIXES:
+        raise VergenceError(f"{path} is no point cloud that can be read: expected one of {', '.join(SUFFIXES)}")
+    if kind == ".npy":
+        return as_points(read_npy(path), path)
+    if kind == ".npz":
+        return as_points(_only_cloud(read_npz(path), path), path)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise VergenceError(f"{path} does not exist") from None
+    except OSError as error:
+        raise VergenceError(f"{path} cannot be read: {error.strerror}") from None
+    if kind == ".bin":
+        if len(content) % 16:
+            raise VergenceError(f"{path} is no KITTI scan: {len(content)} bytes are not whole points of 4 float32")
+        return as_points(np.frombuffer(content, "<f4").reshape(-1, 4), path)
+    try:
+        return as_points(_read_ply(content) if kind == ".ply" else _read_pcd(content), path)
+    except (ValueError, KeyError, IndexError, UnicodeDecodeError, TypeError) as error:
+        raise VergenceError(f"{path} is not a whole {kind} point cloud: {error}") from None
+
+
+def read_npy(path: Path) -> Any:
+    """An array from a ``.npy`` file; one that would run code is refused."""
+    try:
+        return np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise VergenceError(f"{path} does not exist") from None
+    except _UNREADABLE as error:
+        raise VergenceError(f"{path} is not a whole .npy file of numbers: {_line(error)}") from None
+
+
+def read_npz(path: Path) -> dict[str, Any]:
+    """The arrays of a ``.npz`` file by name."""
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            if not isinstance(found, np.lib.npyio.NpzFile):
+                raise ValueError("it is a single array")
+            return {name: found[name] for name in found.files}
+    except FileNotFoundError:
+        raise VergenceError(f"{path} does not exist") from None
+    except (*_UNREADABLE, AttributeError) as error:
+        raise VergenceError(f"{path} is not a whole .npz file of numbers: {_line(error)}") from None
+
+
+def _line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _only_cloud(arrays: Mapping[str, Any], path: Path) -> Any:
+    clouds = [name for name, array in arrays.items() if array.ndim == 2 and array.shape[1] >= 3]
+    named = next((name for name in ("points", "xyz") if name in clouds), None)
+    if named is None and len(clouds) != 1:
+        raise VergenceError(f"{path} has the arrays {', '.join(arrays)}: expected one of shape (N, 3), or one 'points'")
+    return arrays[named or clouds[0]]
+
+
+def as_points(array: Any, path: Path, what: str = "a point cloud") -> Tensor:
+    """An array of shape (N, 3 or more) as coordinates: at least one row, all of them numbers."""
+    if array.dtype.kind not in "fiu":
+        raise VergenceError(f"{path} does not hold {what}: its values are {array.dtype}, not numbers")
+    if array.ndim != 2 or array.shape[1] < 3:
+        raise VergenceError(f"{path} does not hold {what}: its shape is {array.shape}, not (N, 3)")
+    if not len(array):
+        raise VergenceError(f"{path} holds {what} without points")
+    with np.errstate(over="ignore"):
+        points = np.ascontiguousarray(array[:, :3], np.float32)
+    if not np.isfinite(points).all():
+        bad = int((~np.isfinite(points)).any(1).sum())
+        raise VergenceError(f"{path} has {bad} of {len(points)} rows with values that are not finite numbers")
+    return torch.from_numpy(points)
+
+
+# PLY ------------------------------------------------------------------------------------------------------------------
+
+_PLY_TYPES = {
+    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2", "ushort": "u2",
+    "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "float": "f4", "float32": "f4",
+    "double": "f8", "float64": "f8",
+}  # fmt: skip
+_PLY_ORDER = {"binary_little_endian": "<", "binary_big_endian": ">"}
+
+
+def _read_ply(content: bytes) -> Any:
+    found = re.match(rb"ply\r?\n(.*?)end_header\r?\n", content, re.DOTALL)
+    if found is None:
+        raise ValueError("its header is missing or cut short")
+    lines = [line.split() for line in found[1].decode("ascii").splitlines()]
+    form = next(words[1] for words in lines if words[:1] == ["format"])
+    elements: list[tuple[str, int, list[tuple[str, str]]]] = []
+    for words in lines:
+        if words[:1] == ["element"]:
+            elements.append((words[1], int(words[2]), []))
+        elif words[:1] == ["property"]:
+            elements[-1][2].append((words[-1], words[1]))
+    if not elements or elements[0][0] != "vertex":
+        raise ValueError("its first element is not 'vertex'")
+    _, count, properties = elements[0]
+    return _columns(content[found.end() :], count, properties, form, _PLY_TYPES, _PLY_ORDER)
+
+
+def _columns(
+    body: bytes,
+    count: int,
+    properties: list[tuple[str, str]],
+    form: str,
+    types: Mapping[str, str],
+    orders: Mapping[str, str],
+) -> Any:
+    """The x, y, z of so many rows, in text or binary."""
+    names = [name for name, _ in properties]
+    if not {"x", "y", "z"} <= set(names):
+        raise ValueError(f"its points have {', '.join(names) or 'nothing'}, not x, y and z")
+    if form == "ascii":
+        rows = body.decode("ascii").split("\n")[:count]
+        places = [names.index(axis) for axis in "xyz"]
+        parts = [row.split() for row in rows if row.strip()]
+        if len(parts) < count or any(len(part) < len(names) for part in parts):
+            raise ValueError(f"it has fewer than the {count} points its header says")
+        return np.array([[float(part[place]) for place in places] for part in parts]).reshape(-1, 3)
+    if form not in orders:
+        raise ValueError(f"its format {form!r} is unknown")
+    row = np.dtype([(f"{name}_{place}", orders[form] + types[kind]) for place, (name, kind) in enumerate(properties)])
+    if len(body) < count * row.itemsize:
+        raise ValueError(f"it has fewer than the {count} points its header says")
+    table = np.frombuffer(body, row, count)
+    return np.stack([table[f"{axis}_{names.index(axis)}"].astype(np.float64) for axis in "xyz"], 1)
+
+
+# PCD ------------------------------------------------------------------------------------------------------------------
+
+
+def _read_pcd(content: bytes) -> Any:
+    found = re.search(rb"^DATA[ \t]+(\w+)[ \t]*\r?\n", content, re.MULTILINE)
+    if found is None:
+        raise ValueError("its header is missing or cut short")
+    lines = (line.split() for line in content[: found.start()].decode("ascii").splitlines())
+    header = {words[0].upper(): words[1:] for words in lines if words}
+    counts = header.get("COUNT") or ["1"] * len(header["FIELDS"])
+    properties = []
+    for name, size, kind, repeat in zip(header["FIELDS"], header["SIZE"], header["TYPE"], counts, strict=True):
+        properties += [(name, f"{kind.lower()}{size}")] * int(repeat)
+    types = {kind: kind for _, kind in properties}
+    count, form, body = int(header["POINTS"][0]), found[1].decode(), content[found.end() :]
+    if form == "binary_compressed":
+        return _columns(_transposed(body, count, properties), count, properties, "binary", types, {"binary": "<"})
+    return _columns(body, count, properties, form, types, {"binary": "<"})
+
+
+def _transposed(body: bytes, count: int, properties: list[tuple[str, str]]) -> bytes:
+    """A compressed body has its fields one after another; back to point after point."""
+    packed, size = np.frombuffer(body[:8], "<u4")
+    plain = _lzf(body[8 : 8 + int(packed)], int(size))
+    columns, start = [], 0
+    for _, kind in properties:
+        width = int(kind[1:])
+        columns.append(np.frombuffer(plain, np.uint8, width * count, start).reshape(count, width))
+        start += width * count
+    return np.concatenate(columns, 1).tobytes()
+
+
+def _lzf(packed: bytes, size: int) -> bytes:
+    """Marc Lehmann's LZF: runs of literal bytes, and copies of what came before."""
+    out, i = bytearray(), 0
+    while i < len(packed):
+        control = packed[i]
+        i += 1
+        if control < 32:
+            out += packed[i : i + control + 1]
+            i += control + 1
+            continue
+        length = control >> 5
+        if length == 7:
+            length += packed[i]
+            i += 1
+        start = len(out) - ((control & 31) << 8) - packed[i] - 1
+        i += 1
+        if start < 0:
+            raise ValueError("its compressed data is damaged")
+        for place in range(start, start + length + 2):  # what is copied may be what this very copy wrote
+            out.append(out[place])
+    if len(out) != size:
+        raise ValueError("its compressed data is cut short")
+    return bytes(out)

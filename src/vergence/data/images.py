@@ -1,0 +1,136 @@
+"""Pictures from files, as byte tensors (3, H, W), and the random crops that training takes of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from vergence.errors import VergenceError
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".tif", ".tiff"})
+
+
+def read_image(path: Path) -> Tensor:
+    """A picture of any mode as RGB bytes (3, H, W)."""
+    try:
+        with Image.open(path) as picture:
+            picture.load()
+            return torch.from_numpy(np.array(_rgb(picture))).permute(2, 0, 1).contiguous()
+    except FileNotFoundError:
+        raise VergenceError(f"{path} does not exist") from None
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise VergenceError(f"{path} is not a readable picture: {error}") from error
+
+
+def _rgb(picture: Image.Image) -> Image.Image:
+    if picture.mode in ("I", "I;16", "I;16B", "F"):  # more than 8 bits: stretch to bytes instead of clipping
+        values = np.asarray(picture, dtype=np.float64)
+        top = 65535.0 if picture.mode.startswith("I") else max(float(values.max()), 1e-12)
+        picture = Image.fromarray((np.clip(values / top, 0, 1) * 255).round().astype(np.uint8))
+    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+        whole = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", whole.size, "white"), whole)
+    return picture.convert("RGB")
+
+
+def find_images(folder: Path) -> list[Path]:
+    """The pictures below a folder, by name."""
+    return sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+
+
+def scaled(picture: Tensor) -> Tensor:
+    """Bytes as floats in [0, 1]."""
+    return picture.float() / 255 if picture.dtype == torch.uint8 else picture
+
+
+def normalised(picture: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+    """Floats in [0, 1] of shape (..., 3, H, W) with mean and deviation taken out of each channel."""
+    shape = (-1, 1, 1)
+    return (picture - picture.new_tensor(mean).view(shape)) / picture.new_tensor(std).view(shape)
+
+
+def resized(picture: Tensor, height: int, width: int) -> Tensor:
+    """A float picture (3, H, W) at another size."""
+    if picture.shape[-2:] == (height, width):
+        return picture
+    return F.interpolate(picture[None], (height, width), mode="bilinear", antialias=True, align_corners=False)[0]
+
+
+def centre(picture: Tensor, resize: int, crop: int) -> Tensor:
+    """Shorter side to ``resize``, then the middle ``crop`` x ``crop``."""
+    picture = _shorter(picture, resize, crop)
+    top, left = (picture.shape[-2] - crop) // 2, (picture.shape[-1] - crop) // 2
+    return picture[:, top : top + crop, left : left + crop]
+
+
+def random_crop(picture: Tensor, resize: int, crop: int, generator: torch.Generator) -> Tensor:
+    """Shorter side to ``resize``, then ``crop`` x ``crop`` from anywhere."""
+    picture = _shorter(picture, resize, crop)
+    top, left = (int(torch.randint(0, side - crop + 1, (), generator=generator)) for side in picture.shape[-2:])
+    return picture[:, top : top + crop, left : left + crop]
+
+
+def _shorter(picture: Tensor, resize: int, least: int) -> Tensor:
+    height, width = picture.shape[-2:]
+    share = resize / min(height, width)
+    return resized(picture, max(round(height * share), least), max(round(width * share), least))
+
+
+def flipped(picture: Tensor, generator: torch.Generator) -> Tensor:
+    """Left and right exchanged in every second draw."""
+    return picture.flip(-1) if torch.rand((), generator=generator) < 0.5 else picture
+
+
+def padded_crop(picture: Tensor, pad: int, generator: torch.Generator) -> Tensor:
+    """A crop of the picture's own size after padding it with zeros."""
+    height, width = picture.shape[-2:]
+    top, left = torch.randint(0, 2 * pad + 1, (2,), generator=generator).tolist()
+    return F.pad(picture, (pad, pad, pad, pad))[:, top : top + height, left : left + width]
+
+
+def area_crop(
+    picture: Tensor, size: int, areas: tuple[float, float], generator: torch.Generator, ratios: tuple[float, float]
+) -> Tensor:
+    """A crop of random area (a share of the picture's) and side ratio, resized to ``size`` x ``size``.
+
+    A share above one asks for more than there is; such a draw is repeated, as in the usual recipe.
+    """
+    height, width = picture.shape[-2:]
+    for _ in range(10):
+        share, ratio = torch.rand(2, generator=generator).tolist()
+        area = height * width * (areas[0] + share * (areas[1] - areas[0]))
+        side = math.exp(math.log(ratios[0]) + ratio * math.log(ratios[1] / ratios[0]))
+        w, h = round(math.sqrt(area * side)), round(math.sqrt(area / side))
+        if 0 < w <= width and 0 < h <= height:
+            top = int(torch.randint(0, height - h + 1, (), generator=generator))
+            left = int(torch.randint(0, width - w + 1, (), generator=generator))
+            return resized(picture[:, top : top + h, left : left + w], size, size)
+    side_length = min(height, width)
+    top, left = (height - side_length) // 2, (width - side_length) // 2
+    return resized(picture[:, top : top + side_length, left : left + side_length], size, size)
+
+
+def erased(picture: Tensor, share: float, generator: torch.Generator) -> Tensor:
+    """Random erasing (Zhong et al., 2020): in a ``share`` of the draws a rectangle of 2 to 40 % of the picture, with
+    sides in a ratio of 0.3 to 3.3, becomes zero (the mean of a normalised picture)."""
+    height, width = picture.shape[-2:]
+    if torch.rand((), generator=generator) >= share:
+        return picture
+    for _ in range(100):
+        area, ratio, down, across = torch.rand(4, generator=generator).tolist()
+        size = height * width * (0.02 + 0.38 * area)
+        side = 0.3 + (1 / 0.3 - 0.3) * ratio
+        h, w = round(math.sqrt(size * side)), round(math.sqrt(size / side))
+        if 0 < h < height and 0 < w < width:
+            top, left = int(down * (height - h + 1)), int(across * (width - w + 1))
+            picture = picture.clone()
+            picture[..., top : top + h, left : left + w] = 0
+            break
+    return picture

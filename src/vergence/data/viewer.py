@@ -1,0 +1,157 @@
+"""Clouds for people: a page in which they can be turned, complete in one file, and the same as a plain picture."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from vergence.files import replacing, write_text
+from vergence.seeding import generator
+
+MOST = 20_000
+"""Points of a layer that are shown; of more, so many at random."""
+
+FEW = 6_000
+"""Points of a layer in a picture."""
+
+Axes = Literal["camera", "lidar"]
+"""Which way coordinates point: left, up, forward; or forward, left, up as laser scanners have it."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One cloud (N, 3) under a name and a colour (#rrggbb); with vectors (N, 3) where each point goes."""
+
+    name: str
+    points: Tensor
+    colour: str
+    vectors: Tensor | None = None
+
+
+def turned(points: Tensor, axes: Axes) -> Tensor:
+    """Coordinates (N, 3) as a viewer has them: right, up, towards the eye."""
+    order, sign = {"camera": ([0, 1, 2], [-1, 1, -1]), "lidar": ([1, 2, 0], [-1, 1, -1])}[axes]
+    return points[:, order] * points.new_tensor(sign)
+
+
+def page(path: Path, title: str, note: str, layers: Sequence[Layer], axes: Axes = "camera") -> Path:
+    """Write a page in which the layers can be turned, shown and hidden, and moved along their vectors."""
+    everything = turned(torch.cat([_plain(layer.points)[thinned(len(layer.points), MOST)] for layer in layers]), axes)
+    middle = everything.median(0).values
+    radius = float((everything - middle).norm(dim=1).quantile(0.9))  # where most are, not the farthest
+    data = {
+        "middle": middle.tolist(),
+        "radius": max(radius, 1e-6),
+        "dot": min(max(250 / len(everything) ** 0.5, 1.2), 5.0),
+        "layers": [_packed(layer, axes) for layer in layers],
+    }
+    template = Path(__file__).with_name("viewer.html").read_text(encoding="utf-8")
+    parts = {
+        "title": html.escape(title),
+        "note": html.escape(note),
+        "data": json.dumps(data).replace("<", "\\u003c"),  # no text of ours can end the script
+    }
+    for name, text in parts.items():
+        template = template.replace("{{" + name + "}}", text)
+    write_text(path, template)
+    return path
+
+
+def _packed(layer: Layer, axes: Axes) -> dict[str, str]:
+    kept = thinned(len(layer.points), MOST)
+    packed = {"name": layer.name, "colour": layer.colour, "points": _text(turned(_plain(layer.points)[kept], axes))}
+    if layer.vectors is None:
+        return packed
+    return packed | {"vectors": _text(turned(_plain(layer.vectors)[kept], axes))}
+
+
+def thinned(count: int, most: int) -> Tensor:
+    """Which of so many points to show: all, or ``most`` of them at random."""
+    if count <= most:
+        return torch.arange(count)
+    return torch.randperm(count, generator=generator("shown", count))[:most].sort().values
+
+
+def _plain(values: Tensor) -> Tensor:
+    return values.detach().cpu().float()
+
+
+def _text(values: Tensor) -> str:
+    return base64.b64encode(values.contiguous().numpy().astype("<f4").tobytes()).decode()
+
+
+@dataclass(frozen=True)
+class View:
+    """One cell of a picture: layers under a title."""
+
+    title: str
+    layers: Sequence[Layer]
+
+
+def picture(path: Path, rows: Sequence[Sequence[View]], axes: Axes = "camera", side: float = 3.4) -> Path:
+    """Views in rows as one PNG, each drawn from the side the page starts with; vectors are lines to where points go.
+
+    All views of a row show the same part of space, without the farthest points.
+    """
+    from matplotlib.figure import Figure
+
+    frames = [_frame(row, axes) for row in rows]
+    heights = [min(max((top - bottom) / (right - left), 0.4), 1.2) for left, right, bottom, top in frames]
+    columns = max(len(row) for row in rows)
+    size = (side * columns, side * sum(heights) + 0.3 * len(rows))
+    figure = Figure(figsize=size, dpi=110, layout="constrained")
+    grid = figure.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
+    for row, places, (left, right, bottom, top) in zip(rows, grid, frames, strict=True):
+        for place in places:
+            place.set_axis_off()
+        for view, place in zip(row, places, strict=False):
+            place.set_title(view.title, fontsize=9)
+            place.set_aspect("equal")
+            place.set(xlim=(left, right), ylim=(bottom, top))
+            for layer in view.layers:
+                _draw(place, layer, axes)
+            if view is row[0]:
+                place.legend(loc="lower left", fontsize=7, frameon=False, markerscale=2, handletextpad=0.2)
+    with replacing(path) as partial:
+        figure.savefig(partial, format="png")
+    return path
+
+
+def _draw(place: Any, layer: Layer, axes: Axes) -> None:
+    from matplotlib.collections import LineCollection
+
+    kept = thinned(len(layer.points), FEW)
+    points = _plain(layer.points)[kept]
+    seen = _seen(turned(points, axes))
+    dot = max(min(600 / len(seen), 9.0), 1.2)
+    place.scatter(*seen.T.numpy(), s=dot, c=layer.colour, linewidths=0, alpha=0.75, label=layer.name)
+    if layer.vectors is not None:
+        ends = _seen(turned(points + _plain(layer.vectors)[kept], axes))
+        lines = torch.stack([seen, ends], 1).numpy()
+        place.add_collection(LineCollection(list(lines), colors=layer.colour, linewidths=0.6, alpha=0.6))
+
+
+def _frame(row: Sequence[View], axes: Axes) -> tuple[float, float, float, float]:
+    """Left, right, bottom and top of what nearly all points of a row take up."""
+    seen = [_seen(turned(_plain(layer.points), axes)) for view in row for layer in view.layers]
+    every = torch.cat([part[thinned(len(part), FEW)] for part in seen])
+    cut = 0.02 if len(every) > FEW else 0.0
+    low, high = every.quantile(cut, 0), every.quantile(1 - cut, 0)
+    margin = 0.05 * float((high - low).max()) + 1e-3
+    return float(low[0]) - margin, float(high[0]) + margin, float(low[1]) - margin, float(high[1]) + margin
+
+
+def _seen(points: Tensor, yaw: float = 0.5, pitch: float = 0.55) -> Tensor:
+    """Where points (N, 3) come to lie on paper, (N, 2), without perspective."""
+    angle, tilt = torch.tensor(yaw), torch.tensor(pitch)
+    x, y, z = points.unbind(1)
+    side, deep = angle.cos() * x + angle.sin() * z, angle.cos() * z - angle.sin() * x
+    return torch.stack([side, tilt.cos() * y - tilt.sin() * deep], 1)

@@ -1,0 +1,129 @@
+"""Timing in one process, interleaved, with fixed threads: only ratios are reported, with their spread."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from vergence import catalogue
+from vergence.benchmark import Contest
+from vergence.engine.memory import child_peak
+from vergence.errors import VergenceError
+
+LEAST = 0.05
+"""Seconds that one timing lasts at least: short calls are repeated within it."""
+ENOUGH = 0.9
+"""The share of a core that this process must get for its timings to mean anything."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How many times as fast as a rival ours is: the median over rounds, and the quartiles."""
+
+    contest: str
+    rival: str
+    ratio: float
+    low: float
+    high: float
+    ours: float
+    theirs: float
+    ratios: tuple[float, ...]
+    core: float
+    """The share of a core that the process got between the timings, in the median."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The most that one call of ours and of a rival holds, in bytes."""
+
+    ours: int
+    theirs: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times as much the rival holds; what is below a page in both is equal."""
+        return max(self.theirs, 4096) / max(self.ours, 4096)
+
+
+def race(contest: Contest, rounds: int, threads: int = 1) -> list[Result]:
+    """Time ours and every rival in turn, ``rounds`` times; ratios are taken within a round."""
+    with fixed_threads(threads):
+        runners = {"": contest.ours, **contest.rivals}
+        repeats = {name: _repeats(run) for name, run in runners.items()}
+        times, shares = [], []
+        for _ in range(rounds):
+            shares.append(core_share())
+            times.append({name: _time(run, repeats[name]) for name, run in runners.items()})
+    return [_result(contest.name, rival, times, statistics.median(shares)) for rival in contest.rivals]
+
+
+def memory(system: str, contest: Contest) -> dict[str, Memory]:
+    """What ours and each rival hold, every one of them in a process of its own."""
+    held = {name: child_peak(f"{__name__}:contestant", system, contest.name, name) for name in ("", *contest.rivals)}
+    return {rival: Memory(held[""], held[rival]) for rival in contest.rivals}
+
+
+def contestant(system: str, contest: str, rival: str) -> Callable[[], Any]:
+    """One of a system's contestants by name; ours is the nameless one."""
+    module = catalogue.bench(system)
+    found = next((c for c in (module.contests() if module else ()) if c.name == contest), None)
+    if found is None:
+        raise VergenceError(f"{system} has no contest {contest!r}")
+    return found.rivals[rival] if rival else found.ours
+
+
+def core_share(seconds: float = 0.05) -> float:
+    """The share of a core that this process gets when it wants one whole: less than one where others want it too."""
+    began, used = time.perf_counter(), time.process_time()
+    while time.perf_counter() - began < seconds:
+        pass
+    return min((time.process_time() - used) / max(time.perf_counter() - began, 1e-9), 1.0)
+
+
+def refuse_if_busy(share: float) -> None:
+    """A machine on which others compute cannot tell which of two is faster."""
+    if share < ENOUGH:
+        failure = VergenceError(
+            f"this machine is too busy to compare: of a core that it asked for, bench got {share:.0%} (it needs "
+            f"{ENOUGH:.0%}); stop what else runs here, or add --busy to compare all the same"
+        )
+        failure.exit_code = 1
+        raise failure
+
+
+@contextmanager
+def fixed_threads(threads: int) -> Iterator[None]:
+    """Compute with so many threads, then with as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _result(contest: str, rival: str, times: list[dict[str, float]], core: float) -> Result:
+    ratios = tuple(t[rival] / t[""] for t in times)
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    ours, theirs = (statistics.median(t[name] for t in times) for name in ("", rival))
+    return Result(contest, rival, middle, low, high, ours, theirs, ratios, core)
+
+
+def _repeats(run: Callable[[], Any]) -> int:
+    run()  # the first call pays for caches and allocations
+    began = time.perf_counter()
+    run()
+    return max(1, int(LEAST / max(time.perf_counter() - began, 1e-9)))
+
+
+def _time(run: Callable[[], Any], repeats: int) -> float:
+    began = time.perf_counter()
+    for _ in range(repeats):
+        run()
+    return (time.perf_counter() - began) / repeats

@@ -1,0 +1,123 @@
+"""Checkpoints: written whole or not at all, checked when read, and never executed.
+
+``checkpoints/000012/`` holds ``weights.safetensors`` (which alone rebuilds the model), ``state.pt`` (optimisers and
+the place in the run) and ``manifest.json`` (the format, and size and hash of both). The folder is made under another
+name and moved into place; the newest two are kept, so that a damaged one has another before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vergence import __version__
+from vergence.config import digest
+from vergence.errors import VergenceError, reason
+from vergence.files import load_archive, load_tensors, read_json, replacing, save_tensors, write_json
+
+PARTS = ("weights.safetensors", "state.pt")
+KEPT = 2
+FORMAT = 1
+"""Raised when a run can no longer go on from what an older version wrote. Its weights can still be read."""
+
+
+class OtherFormat(VergenceError):
+    """A whole checkpoint, of a version whose runs cannot be carried on here."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a run goes on from."""
+
+    folder: Path
+    weights: dict[str, Tensor]
+    metadata: dict[str, str]
+    state: dict[str, Any]
+
+
+def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], state: Any) -> Path:
+    """Write the next checkpoint and forget all but the newest two."""
+    number = int(next((p.name for p in _newest_first(run)), "0")) + 1
+    folder = run / "checkpoints" / f"{number:06d}"
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        save_tensors(partial / PARTS[0], weights, metadata)
+        torch.save(state, partial / PARTS[1])
+        seals = {p.name: _seal(p) for p in sorted(partial.iterdir())}
+        manifest = {"format": FORMAT, "version": __version__, "files": seals}
+        write_json(partial / "manifest.json", manifest | {"seal": digest(manifest)})
+        partial.rename(folder)
+    except (OSError, RuntimeError) as error:  # torch.save reports a full disk as a RuntimeError
+        raise VergenceError(f"cannot write the checkpoint {folder}: {reason(error)}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    publish(folder / PARTS[0], run / "last.safetensors")
+    for old in _newest_first(run)[KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return folder
+
+
+def publish(source: Path, target: Path) -> None:
+    """Give a file a second name without copying it, where the file system can."""
+    with replacing(target) as partial:
+        partial.unlink(missing_ok=True)
+        try:
+            os.link(source, partial)
+        except OSError:
+            shutil.copyfile(source, partial)
+
+
+def latest(run: Path, say: Callable[[str], None]) -> Checkpoint | None:
+    """The newest checkpoint that is whole; damaged ones are named and passed over."""
+    folders = _newest_first(run)
+    for number, folder in enumerate(folders, 1):
+        try:
+            return read(folder)
+        except OtherFormat:  # not damaged: passing it over would lose what was trained
+            raise
+        except VergenceError as error:
+            left = "using the one before it" if number < len(folders) else "no other is left: starting over"
+            say(f"{error}; {left}")
+    return None
+
+
+def read(folder: Path) -> Checkpoint:
+    """A checkpoint, after checking that it is what was written."""
+    manifest = read_json(folder / "manifest.json") if (folder / "manifest.json").exists() else None
+    if not isinstance(manifest, dict) or manifest.pop("seal", None) != digest(manifest):
+        raise VergenceError(f"the checkpoint {folder} is damaged: its manifest is missing or not what was written")
+    if manifest.get("format") != FORMAT:
+        raise OtherFormat(
+            f"the checkpoint {folder} has format {manifest.get('format')}, written by Vergence "
+            f"{manifest.get('version')}; this Vergence ({__version__}) carries on runs of format {FORMAT}; "
+            f"--init {folder / PARTS[0]} starts a new run from its weights"
+        )
+    for name in PARTS:
+        if not (folder / name).is_file() or _seal(folder / name) != manifest["files"].get(name):
+            raise VergenceError(f"the checkpoint {folder} is damaged: {name} is not what was written")
+    weights, metadata = load_tensors(folder / PARTS[0])
+    return Checkpoint(folder, weights, metadata, load_archive(folder / PARTS[1]))
+
+
+def _newest_first(run: Path) -> list[Path]:
+    found = [p for p in _children(run / "checkpoints") if p.name.isdigit()]
+    return sorted(found, key=lambda p: int(p.name), reverse=True)
+
+
+def _children(folder: Path) -> Iterator[Path]:
+    return folder.iterdir() if folder.is_dir() else iter(())
+
+
+def _seal(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"size": os.fstat(file.fileno()).st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}

@@ -1,0 +1,76 @@
+"""The machine a run is on: Lightning Fabric for devices, precision and processes, and the number of threads."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, cast
+
+import torch
+import torch.distributed as dist
+from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
+from torch import Tensor
+
+from vergence.engine.distribute import under_torchrun
+from vergence.errors import VergenceError
+from vergence.run import Machine
+
+
+def make_fabric(machine: Machine) -> Fabric:
+    """Fabric for what was asked, with the threads set. Under torchrun it joins the other processes."""
+    _refuse_what_is_not_here(machine)
+    torch.set_num_threads(machine.threads or os.cpu_count() or 1)
+    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", module="lightning_fabric")
+    if not under_torchrun():
+        return Fabric(accelerator=machine.device, devices=1, precision=machine.precision)
+    here = int(os.environ["LOCAL_WORLD_SIZE"])
+    fabric = Fabric(
+        accelerator=machine.device,
+        devices=here,
+        num_nodes=int(os.environ["WORLD_SIZE"]) // here,
+        precision=machine.precision,
+        # A game uses some parameters in one turn and others in the next, a growing model has heads at rest.
+        strategy=DDPStrategy(find_unused_parameters=True),
+    )
+    fabric.launch()
+    return fabric
+
+
+@contextmanager
+def joined(machine: Machine) -> Iterator[Fabric]:
+    """Fabric for a command; the processes wait for one another at its end."""
+    fabric = make_fabric(machine)
+    try:
+        yield fabric
+        fabric.barrier()
+    finally:
+        if under_torchrun() and dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def over_processes(fabric: Fabric, values: Tensor, how: Literal["mean", "max"]) -> Tensor:
+    """The mean or the largest of what each process has."""
+    return cast(Tensor, fabric.all_reduce(values, reduce_op=how))
+
+
+def float_type(machine: Machine) -> torch.dtype | None:
+    """What batches and weights are turned into; None leaves them in float32."""
+    return torch.float64 if machine.precision == "64-true" else None
+
+
+def _refuse_what_is_not_here(machine: Machine) -> None:
+    if machine.precision == "16-mixed" and machine.device == "cpu":
+        raise VergenceError("16-mixed needs an accelerator; on a CPU use bf16-mixed")
+    if machine.precision == "16-mixed" and machine.device == "auto" and not torch.cuda.is_available():
+        raise VergenceError("16-mixed needs an accelerator, and there is none here; use bf16-mixed")
+    if machine.device == "cuda" and not torch.cuda.is_available():
+        raise VergenceError("no CUDA device here; use --device cpu, or install the CUDA build (make TORCH=cuda)")
+    if machine.device == "mps" and not torch.backends.mps.is_available():
+        raise VergenceError("no MPS device here; use --device cpu")
+    if machine.device == "mps" and machine.precision == "64-true":
+        raise VergenceError("MPS has no float64; use --precision 32-true")

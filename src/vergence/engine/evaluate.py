@@ -1,0 +1,34 @@
+"""Evaluation by a system's own protocol, under the same conditions every time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from vergence.context import Context
+from vergence.data.loader import Data
+from vergence.errors import VergenceError
+from vergence.seeding import derive, seed_everything
+from vergence.system import System
+
+
+def run_evaluation(
+    system: System[Any, Any], ctx: Context[Any, Any], model: nn.Module | None, data: Data
+) -> dict[str, float]:
+    """The system's metrics of a model on data: evaluation mode, no gradients, its own fixed randomness."""
+    if not len(data):
+        raise VergenceError(f"there is nothing to evaluate {system.about.name} on: the data is empty")
+    seed = getattr(ctx.config, "seed", 0)
+    seed_everything(ctx.device, seed, "evaluate")
+    ctx.generator.manual_seed(derive(seed, "evaluate", "own"))
+    if model is not None:
+        model.eval()
+    with torch.no_grad(), ctx.autocast():
+        found = {name: float(value) for name, value in system.evaluate(ctx, model, data).items()}
+    found = ctx.agree(found)
+    first = system.judged_by(ctx.config)
+    if first not in found:  # the others may not apply to this data
+        raise VergenceError(f"{system.about.name} is judged by {first!r}, but its evaluation does not give it")
+    return found

@@ -1,0 +1,138 @@
+"""One run from its order to its result: train (or not), judge, write down."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import nn
+
+from vergence import catalogue
+from vergence.config import to_json
+from vergence.context import Context
+from vergence.engine import memory, signals
+from vergence.engine.devices import float_type, make_fabric
+from vergence.engine.evaluate import run_evaluation
+from vergence.engine.fit import Fit
+from vergence.engine.weights import Identity
+from vergence.errors import Cancelled, Interrupted
+from vergence.files import save_tensors, write_json
+from vergence.progress import Progress
+from vergence.run import Machine, Result, Run, Runtime
+from vergence.seeding import derive, seed_everything
+from vergence.system import System
+
+
+def execute(
+    run: Run, progress: Progress, runtime: Runtime | None = None, fabric: Fabric | None = None
+) -> dict[str, float]:
+    """Carry a run to its end, from wherever it is; its metrics on the test data.
+
+    ``runtime`` may differ from the run's own in what changes no result, such as workers.
+    """
+    used = runtime or run.order.runtime
+    fabric = fabric or make_fabric(used)
+    with run.locked(progress.say) if fabric.global_rank == 0 else nullcontext():
+        fabric.barrier()
+        finished = fabric.broadcast(run.result is not None)
+        return run.metrics_found if finished else _carry_on(run, fabric, progress, used)
+
+
+def _carry_on(run: Run, fabric: Fabric, progress: Progress, runtime: Runtime) -> dict[str, float]:
+    order = run.order
+    system = catalogue.load(order.system)
+    began, before = time.monotonic(), 0.0
+    memory.reset_peak()
+    with signals.listening() as stop:
+        model: nn.Module | None = None
+        steps, step_seconds, facts = 0, 0.0, None
+        if system.trains:
+            fit = Fit(run, fabric, progress, stop, runtime)
+            model, facts = fit(), fit.ctx.facts
+            steps, step_seconds = fit.place.total, fit.place.step_seconds
+            before, began = fit.place.seconds, fit.began
+        with working(system, order.config, run.folder, runtime, progress, facts, fabric) as ctx:
+            ctx.cancelled = stop if ctx.world == 1 else bool
+            try:
+                data = system.prepare(ctx, system.data(ctx, "test"))
+                if model is None and system.offers("build"):
+                    model = _untrained(run, system, ctx, data)
+                judging = time.monotonic()
+                metrics = run_evaluation(system, ctx, model, data)
+            except Cancelled:
+                hint = f"go on with: vergence train --resume {run.folder}"
+                raise Interrupted(f"stopped while judging; {hint}", stop.signal_number) from None
+    result = Result(
+        metrics=dict(metrics),
+        steps=steps,
+        seconds=round(before + time.monotonic() - began, 2),
+        seconds_a_step=step_seconds / steps if steps else None,
+        samples_a_second=len(data) / max(time.monotonic() - judging, 1e-9),
+        peak_memory=memory.peak(),
+        threads=torch.get_num_threads(),
+    )
+    if fabric.global_rank == 0:
+        write_json(run.folder / "result.json", to_json(result))
+    return metrics
+
+
+def _untrained(run: Run, system: System[Any, Any], ctx: Context[Any, Any], data: Any) -> nn.Module:
+    """A model that is used as it is built: kept as weights too, so that it can be judged and used later."""
+    order = run.order
+    ctx.facts = system.facts(ctx, data)
+    model = system.build(order.config, ctx.facts)
+    identity = Identity(order.system, order.preset, order.variant, order.config, ctx.facts)
+    save_tensors(run.folder / "last.safetensors", model.state_dict(), identity.metadata(system))
+    return model
+
+
+@contextmanager
+def working(
+    system: System[Any, Any],
+    config: Any,
+    folder: Path,
+    machine: Machine,
+    progress: Progress,
+    facts: Any = None,
+    fabric: Fabric | None = None,
+) -> Iterator[Context[Any, Any]]:
+    """A context for work outside training, with its randomness fixed by the config's seed."""
+    with undisturbed():
+        fabric = fabric or make_fabric(machine)
+        seed = getattr(config, "seed", 0)
+        seed_everything(fabric.device, seed, "work")
+        generator = torch.Generator(fabric.device).manual_seed(derive(seed, "work", "own"))
+        yield Context(
+            config=config,
+            folder=folder,
+            facts=facts,
+            device=fabric.device,
+            float_type=float_type(machine),
+            generator=generator,
+            progress=progress,
+            workers=machine.workers,
+            rank=fabric.global_rank,
+            world=fabric.world_size,
+            autocast=fabric.autocast,
+            agree=fabric.broadcast,
+        )
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Leave the caller's threads and random numbers as they were."""
+    threads, python, numpy = torch.get_num_threads(), random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        random.setstate(python)
+        np.random.set_state(numpy)

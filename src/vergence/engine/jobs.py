@@ -1,0 +1,90 @@
+"""Several runs at once, each in a process of its own with its own threads; the bars stay in one place."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vergence.engine import signals
+from vergence.errors import Interrupted, VergenceError
+from vergence.progress import EVENTS_VARIABLE, Progress, follow
+from vergence.run import Run
+
+
+def run_all(runs: Sequence[Run], jobs: int, progress: Progress) -> None:
+    """Carry every run to its end, ``jobs`` at a time. The first that fails stops the rest, which can go on later."""
+    waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
+    for run in runs:
+        waiting.put(run)
+    with signals.listening() as stop:
+        crew = _Crew(waiting, progress)
+        threads = [threading.Thread(target=crew.work, daemon=True) for _ in range(min(jobs, len(runs)))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.1)
+                if stop():
+                    crew.stop()
+        if stop():
+            raise Interrupted("stopped; the same command goes on from here", stop.signal_number)
+    if crew.failures:
+        raise crew.failures[0]
+
+
+@dataclass
+class _Crew:
+    waiting: queue.SimpleQueue[Run]
+    progress: Progress
+    children: list[subprocess.Popen[str]] = field(default_factory=list)
+    failures: list[VergenceError] = field(default_factory=list)
+    stopped: bool = False
+
+    def work(self) -> None:
+        while not self.stopped:
+            try:
+                run = self.waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                self.carry(run)
+            except Exception as error:  # a thread that dies in silence would leave its run undone
+                self.fail(VergenceError(f"{run.folder} could not be carried on: {error}"))
+
+    def fail(self, error: VergenceError) -> None:
+        self.failures.append(error)
+        self.stop()
+
+    def carry(self, run: Run) -> None:
+        threads = str(run.order.runtime.threads or os.cpu_count() or 1)
+        child = subprocess.Popen(
+            [sys.executable, "-m", "vergence", "train", "--resume", str(run.folder)],
+            env=os.environ | {EVENTS_VARIABLE: "json", "OMP_NUM_THREADS": threads},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # a Ctrl-C reaches the parent alone, which passes it on once
+        )
+        self.children.append(child)
+        assert child.stderr is not None
+        last = next(reversed(follow(child.stderr, self.progress)), "")
+        if child.wait() and not self.stopped:
+            error = VergenceError(
+                f"{run.folder} failed: {last.removeprefix('vergence: ') or f'exit {child.returncode}'}"
+            )
+            error.exit_code = child.returncode if child.returncode > 0 else 1
+            self.fail(error)
+
+    def stop(self) -> None:
+        """Ask every child to save and leave; asking twice changes nothing."""
+        if not self.stopped:
+            self.stopped = True
+            for child in self.children:
+                if child.poll() is None:
+                    child.send_signal(signal.SIGTERM)

@@ -1,0 +1,158 @@
+"""What the engine itself costs: a step of it against a step of the loop that anyone would write."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from vergence import catalogue
+from vergence.context import Context
+from vergence.data.loader import Data, collator
+from vergence.engine.bench import core_share, fixed_threads
+from vergence.engine.devices import make_fabric
+from vergence.engine.fit import Fit
+from vergence.engine.optimisers import build_optimiser
+from vergence.engine.signals import Stop
+from vergence.progress import Note, Progress
+from vergence.run import Order, Run, Runtime
+from vergence.system import System
+from vergence.training import Phase, phases_of
+
+WARM = 5
+"""Steps before the clock counts: the first ones pay for caches."""
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """Seconds a step: the median over rounds of each round's median."""
+
+    system: str
+    engine: float
+    bare: float
+    extra: tuple[float, ...]
+    """What the engine adds, round by round."""
+    core: float
+
+    @property
+    def allowed(self) -> float:
+        """3 % of a bare step or 0.3 ms, whichever is more."""
+        return max(0.03 * self.bare, 0.3e-3)
+
+    @property
+    def added(self) -> float:
+        return statistics.median(self.extra)
+
+
+def has_bare_loop(system: System[Any, Any]) -> bool:
+    """Whether one optimiser on the sum of the losses is all there is to its training."""
+    phases = list(phases_of(system.configure("tiny")).values())
+    plain = bool(phases) and len(phases[0].optimisers()) == 1
+    return plain and system.offers("losses") and not system.offers("update") and not system.offers("phases")
+
+
+def overhead(name: str, rounds: int, steps: int = 30, threads: int = 1) -> Overhead:
+    """Train with the engine and with a bare loop in turn, from the same start."""
+    system = catalogue.load(name)
+    whole = system.configure("tiny")
+    first, phase = next(iter(phases_of(whole).items()))
+    # Pieces and clipping are work that the bare loop does not do; without a rate nothing diverges without them.
+    ((optimiser, spec),) = phase.optimisers().items()
+    plain: dict[str, Any] = {optimiser: dataclasses.replace(spec, clip=0.0, lr=0.0)}
+    short = dataclasses.replace(phase, epochs=0, steps=WARM + steps, accumulate=1, **plain)
+    config = dataclasses.replace(whole, **{first: short})
+    engine, bare, shares = [], [], []
+    with tempfile.TemporaryDirectory() as scratch, fixed_threads(threads):
+        for _ in range(rounds):
+            shares.append(core_share())
+            engine.append(_engine_step(name, config, Path(scratch), threads))
+            bare.append(_bare_step(system, config, first, steps, Path(scratch)))
+    extra = tuple(a - b for a, b in zip(engine, bare, strict=True))
+    return Overhead(name, statistics.median(engine), statistics.median(bare), extra, statistics.median(shares))
+
+
+class _Enough(Exception):
+    """All steps of the phase have been seen."""
+
+
+class _Clock(Progress):
+    """Notes when each training step ended."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def update(self, task: int, done: int, note: Note = "", total: int | None = None) -> None:
+        if total is not None:
+            self.times.append(time.perf_counter())
+            if done == total:
+                raise _Enough
+
+
+def _engine_step(name: str, config: Any, root: Path, threads: int) -> float:
+    runtime, clock = Runtime(device="cpu", threads=threads), _Clock()
+    run = Run.create(Order(name, "tiny", "bench", config, runtime), root)
+    with suppress(_Enough):
+        Fit(run, make_fabric(runtime), clock, Stop(), runtime)()
+    return _middle(clock.times)
+
+
+def _bare_step(system: System[Any, Any], config: Any, first: str, steps: int, folder: Path) -> float:
+    ctx: Context[Any, Any] = Context(config, folder, phase=first)
+    data = system.prepare(ctx, system.data(ctx, "train"))
+    ctx.facts = system.facts(ctx, data)
+    model = system.start(ctx, system.build(config, ctx.facts)).train()
+    phase: Phase = getattr(config, first)
+    ((name, spec),) = phase.optimisers().items()
+    optimiser = build_optimiser(spec, system.parameters(model, name, alone=True))
+    times = []
+    for batch in _batches(data, phase, WARM + steps):
+        optimiser.zero_grad(set_to_none=True)
+        losses = system.losses(ctx, model, batch)
+        torch.stack(list(losses.values())).sum().backward()
+        optimiser.step()
+        times.append(time.perf_counter())
+    return _middle(times)
+
+
+def _batches(data: Data, phase: Phase, count: int) -> Iterator[Any]:
+    loader: DataLoader[Any] = DataLoader(
+        _Drawn(data),  # type: ignore[arg-type]
+        phase.batch,
+        shuffle=True,
+        drop_last=True,
+        collate_fn=collator(data),
+    )
+    while True:
+        for batch in loader:
+            yield batch
+            count -= 1
+            if not count:
+                return
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Training samples, all from one generator."""
+
+    data: Data
+    generator: torch.Generator = dataclasses.field(default_factory=torch.Generator)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> Any:
+        draw = getattr(self.data, "draw", None)
+        return self.data[index] if draw is None else draw(index, self.generator)
+
+
+def _middle(times: list[float]) -> float:
+    return statistics.median(b - a for a, b in zip(times[WARM:], times[WARM + 1 :], strict=False))

@@ -1,0 +1,160 @@
+"""Weights files that rebuild their model alone: system, variant, config and facts travel in the metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vergence import __version__, catalogue
+from vergence.config import from_json, to_json
+from vergence.errors import VergenceError, reason
+from vergence.files import load_tensors, read_metadata
+from vergence.system import System
+
+FORMAT = 1
+"""Raised when files of an older one can no longer be read."""
+KEY = "vergence"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a model is: enough to build it."""
+
+    system: str
+    preset: str
+    variant: str
+    config: Any
+    facts: Any
+
+    def metadata(self, system: System[Any, Any]) -> dict[str, str]:
+        """As a weights file carries it: one entry, so that equal weights are equal files."""
+        described = {
+            "format": FORMAT,
+            "version": __version__,
+            "system": self.system,
+            "preset": self.preset,
+            "variant": self.variant,
+            "config": to_json(self.config),
+            "facts": to_json(self.facts),
+            "preprocessing": to_json(system.preprocessing(self.config)),
+        }
+        return {KEY: json.dumps(described, sort_keys=True)}
+
+    @classmethod
+    def read(cls, metadata: Mapping[str, str], path: Path) -> Identity:
+        """From a weights file's metadata."""
+        if KEY not in metadata:
+            raise VergenceError(f"{path} was not written by Vergence: its metadata names no system and config")
+        try:
+            described = json.loads(metadata[KEY])
+        except (ValueError, RecursionError) as error:
+            raise VergenceError(f"{path} is damaged: its metadata is not JSON ({error})") from None
+        found = from_json(_Described, described, f"the metadata of {path}")
+        if found.format != FORMAT:
+            raise VergenceError(
+                f"{path} has weights of format {found.format}, written by Vergence {found.version}; "
+                f"this Vergence ({__version__}) reads format {FORMAT}"
+            )
+        system = catalogue.load(found.system)
+        config: Any = from_json(system.config_type, found.config, f"the config in {path}")
+        facts: Any = from_json(system.facts_type, found.facts, f"the facts in {path}")
+        return cls(found.system, found.preset, found.variant, config, facts)
+
+
+@dataclass(frozen=True)
+class _Described:
+    format: int
+    version: str
+    system: str
+    preset: str
+    variant: str
+    config: dict[str, Any]
+    facts: dict[str, Any]
+    preprocessing: dict[str, Any]
+
+
+def identify(path: Path) -> Identity:
+    """What a weights file holds, without reading its tensors."""
+    return Identity.read(read_metadata(path), path)
+
+
+def load_model(path: Path) -> tuple[nn.Module, Identity]:
+    """The model a weights file holds, in evaluation mode."""
+    tensors, metadata = load_tensors(path)
+    identity = Identity.read(metadata, path)
+    return _filled(identity, tensors, path), identity
+
+
+def load_model_of(system: System[Any, Any], path: Path) -> tuple[nn.Module, Identity]:
+    """Like :func:`load_model` for a file of this system; its authors' own checkpoints are read too, where it can."""
+    name = system.about.name
+    if not path.exists():
+        raise VergenceError(f"{path} does not exist")
+    try:
+        ours = KEY in read_metadata(path)
+    except VergenceError:
+        if not system.offers("load_published"):
+            raise
+        ours = False
+    if not ours and system.offers("load_published"):
+        config, facts, tensors = _published(system, path)
+        identity = Identity(name, "", "published", config, facts)
+        return _filled(identity, tensors, path), identity
+    model, identity = load_model(path)
+    if identity.system != name:
+        raise VergenceError(f"{path} holds a model of {identity.system!r}, not of {name!r}")
+    return model, identity
+
+
+def _published(system: System[Any, Any], path: Path) -> tuple[Any, Any, Mapping[str, Any]]:
+    """The authors' own file, read by the system; what it does not expect inside is one sentence too."""
+    try:
+        return system.load_published(path)
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        told = f"{type(error).__name__}: {reason(error)}"
+        raise VergenceError(f"{path} is not a checkpoint of the authors of {system.about.name} ({told})") from error
+
+
+def _filled(identity: Identity, tensors: Mapping[str, Any], path: Path) -> nn.Module:
+    try:
+        model = catalogue.load(identity.system).build(identity.config, identity.facts)
+    except (RuntimeError, ValueError, TypeError, MemoryError, OverflowError) as error:
+        raise VergenceError(f"no model can be built from the config and facts in {path}: {reason(error)}") from error
+    insert(model, tensors, path)
+    return model.eval()
+
+
+def insert(model: nn.Module, tensors: Mapping[str, Any], path: Path) -> None:
+    """Load weights whose names and shapes must all fit, and which must be numbers."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise VergenceError(
+                f"the weights in {path} are spoilt: {name!r} is a {type(tensor).__name__}, not a tensor"
+            )
+        if tensor.is_floating_point() and tensor.isnan().any():
+            raise VergenceError(f"the weights in {path} are spoilt: {name!r} holds values that are not numbers")
+    try:
+        model.load_state_dict(dict(tensors))
+    except RuntimeError as error:
+        first = str(error).split("\n")[1].strip() if "\n" in str(error) else str(error)
+        raise VergenceError(f"the weights in {path} do not fit the model: {first}") from None
+
+
+def insert_what_fits(model: nn.Module, path: Path) -> str:
+    """Start from weights of a model that may differ, as for fine-tuning. Says what was left out."""
+    tensors, _ = load_tensors(path)
+    own = model.state_dict()
+    fitting = {k: v for k, v in tensors.items() if k in own and own[k].shape == v.shape}
+    if not fitting:
+        raise VergenceError(f"nothing in {path} fits the model: no name and shape agree")
+    with torch.no_grad():
+        model.load_state_dict(own | fitting)
+    left_out = sorted(set(own) - set(fitting))
+    some = ", ".join(left_out[:3]) + (", ..." if len(left_out) > 3 else "")
+    return f"{len(fitting)} of {len(own)} tensors start from {path}" + (f"; new: {some}" if left_out else "")

@@ -1,0 +1,92 @@
+"""What is near what: points and pieces of road, by a tree instead of all pairs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from vergence.maps.graph import Floats, Ints, RoadGraph
+
+
+class Near(NamedTuple):
+    """Pairs of a point and an edge, by point: where on the edge its closest point is, and how far away."""
+
+    point: Ints
+    edge: Ints
+    share: Floats
+    """0 at the edge's first node, 1 at its second."""
+    distance: Floats
+
+
+def on_segments(points: Floats, start: Floats, end: Floats) -> tuple[Floats, Floats]:
+    """The closest points of segments to points, row by row (N, 2): share along the segment, and distance."""
+    way = end - start
+    square = np.maximum((way * way).sum(1), 1e-300)
+    share = np.clip(((points - start) * way).sum(1) / square, 0.0, 1.0)
+    gap = points - (start + share[:, None] * way)
+    return share, np.sqrt((gap * gap).sum(1))
+
+
+def near(points: Floats, graph: RoadGraph, radius: float, spacing: float | None = None) -> Near:
+    """All edges of a graph within ``radius`` of each point.
+
+    Exact for any graph. A tree over the middles of edges is asked for everything within the radius and half an edge; a
+    graph with long edges should be split first, or be given the ``spacing`` of pieces to look with.
+    """
+    if not len(points) or not len(graph):
+        return Near(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+    longest = float(graph.lengths.max())
+    if spacing is not None and longest > spacing:
+        return _near_long(points, graph, radius, spacing)
+    start, end = (graph.points[graph.edges[:, k]] for k in (0, 1))
+    found = cKDTree(points).sparse_distance_matrix(
+        cKDTree((start + end) / 2), radius + longest / 2 + 1e-9, output_type="ndarray"
+    )
+    point, edge = found["i"].astype(np.int64), found["j"].astype(np.int64)
+    share, distance = on_segments(points[point], start[edge], end[edge])
+    kept = np.flatnonzero(distance <= radius)
+    kept = kept[np.lexsort((edge[kept], point[kept]))]
+    return Near(point[kept], edge[kept], share[kept], distance[kept])
+
+
+def _near_long(points: Floats, graph: RoadGraph, radius: float, spacing: float) -> Near:
+    """Look with pieces, then measure to the whole edges they came from."""
+    pieces = graph.split(spacing)
+    counts = np.maximum(np.ceil(graph.lengths / spacing - 1e-6), 1).astype(np.int64)
+    owner = np.repeat(np.arange(len(graph)), counts)
+    found = near(points, pieces, radius)
+    pairs = np.unique(np.stack([found.point, owner[found.edge]], 1), axis=0)
+    point, edge = pairs[:, 0], pairs[:, 1]
+    start, end = (graph.points[graph.edges[edge, k]] for k in (0, 1))
+    return Near(point, edge, *on_segments(points[point], start, end))
+
+
+def closest(points: Floats, graph: RoadGraph, radius: float, spacing: float = 25.0) -> Near:
+    """The closest edge of each point that has one within ``radius``. Of equals, one that ends there comes before one
+    that passes by: a node of a map belongs to its own roads, also where another road crosses it on a bridge."""
+    found = near(points, graph, radius, spacing)
+    passes = (found.share > 1e-9) & (found.share < 1 - 1e-9)
+    order = np.lexsort((found.edge, passes, np.round(found.distance, 9), found.point))
+    first = order[np.flatnonzero(np.r_[True, np.diff(found.point[order]) != 0])] if len(order) else order
+    return Near(found.point[first], found.edge[first], found.share[first], found.distance[first])
+
+
+def along(graph: RoadGraph, edge: Ints, share: Floats) -> Floats:
+    """Places on edges as coordinates (N, 2)."""
+    start, end = (graph.points[graph.edges[edge, k]] for k in (0, 1))
+    return start + share[:, None] * (end - start)
+
+
+def ragged(starts: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Rows of a table stored one after another: which of ``rows`` each entry belongs to, and the entry's index."""
+    counts = starts[rows + 1] - starts[rows]
+    owner = np.repeat(np.arange(len(rows)), counts)
+    offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return owner, starts[rows][owner] + offset
+
+
+def starts_of(keys: Ints, count: int) -> Ints:
+    """Where the rows of sorted keys begin: ``keys[starts[k]:starts[k + 1]]`` are all ``k``."""
+    return np.searchsorted(keys, np.arange(count + 1)).astype(np.int64)

@@ -1,0 +1,253 @@
+"""A spatial graph as two arrays, and what every measure asks of it.
+
+Measures must not depend on how a drawing is written down: on the order of its nodes, on control points along a straight
+road, on where the map's origin is. So each of them first takes :attr:`RoadGraph.canonical`, and cuts that into pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from vergence.errors import VergenceError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SAME = 1e-6
+"""Nodes nearer than this (in pixels) are one node."""
+STRAIGHT = 1e-8
+"""A control point where the road turns by less than this (in radians) is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoadGraph:
+    """Nodes (N, 2) as x, y and edges (E, 2) as pairs of node numbers. Make one with :func:`road_graph`."""
+
+    points: Floats
+    edges: Ints
+
+    def __len__(self) -> int:
+        return len(self.edges)
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """Of the edges, (E,)."""
+        return np.linalg.norm(self.points[self.edges[:, 1]] - self.points[self.edges[:, 0]], axis=1)
+
+    @property
+    def length(self) -> float:
+        return float(self.lengths.sum())
+
+    @cached_property
+    def degrees(self) -> Ints:
+        """Edges at each node, (N,)."""
+        return np.bincount(self.edges.ravel(), minlength=len(self.points)).astype(np.int64)
+
+    @cached_property
+    def matrix(self) -> sparse.csr_matrix:
+        """Lengths of edges by their two nodes, (N, N)."""
+        i, j = self.edges.T
+        both = (np.r_[self.lengths, self.lengths], (np.r_[i, j], np.r_[j, i]))
+        return sparse.csr_matrix(both, shape=(len(self.points),) * 2)
+
+    @cached_property
+    def incident(self) -> tuple[Ints, Ints]:
+        """Edges at each node: those of node ``n`` are ``edges[starts[n]:starts[n + 1]]``; (starts, edges)."""
+        ends = self.edges.ravel()
+        order = np.argsort(ends, kind="stable")
+        return np.r_[0, np.cumsum(self.degrees)], order // 2
+
+    @cached_property
+    def canonical(self) -> RoadGraph:
+        """The same drawing without control points on straight roads, nodes in an order that moving, turning,
+        renumbering and subdividing do not change: by distance to the centre of all roads."""
+        merged = _without_straight_nodes(self)
+        if not len(merged):
+            return merged
+        middles = merged.points[merged.edges].mean(1)
+        centre = np.average(middles, axis=0, weights=merged.lengths)
+        offset = merged.points - centre
+        away = np.round(np.linalg.norm(offset, axis=1) / SAME / 10)
+        order = np.lexsort((np.round(offset[:, 1], 4), np.round(offset[:, 0], 4), away))
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return RoadGraph(merged.points[order], _ordered(rank[merged.edges]))
+
+    def moved(self, points: Floats) -> RoadGraph:
+        """The same edges between nodes that are elsewhere."""
+        return road_graph(points, self.edges)
+
+    def split(self, spacing: float) -> RoadGraph:
+        """Every edge cut evenly into pieces of at most ``spacing``. Old nodes keep their numbers."""
+        return _cut(self, np.maximum(np.ceil(self.lengths / spacing - SAME), 1).astype(np.int64))
+
+    def halved(self, spacing: float) -> RoadGraph:
+        """Every edge halved until its pieces are at most ``spacing``."""
+        halvings = np.ceil(np.log2(np.maximum(self.lengths / spacing, 1)) - SAME)
+        return _cut(self, (2 ** np.maximum(halvings, 0)).astype(np.int64))
+
+    def inside(self, left: float, top: float, right: float, bottom: float) -> RoadGraph:
+        """What is inside a rectangle; edges that leave it are cut at its border."""
+        start, way = self.points[self.edges[:, 0]], self.points[self.edges[:, 1]] - self.points[self.edges[:, 0]]
+        enter, leave = np.zeros(len(self)), np.ones(len(self))
+        low, high = np.array([left, top]), np.array([right, bottom])
+        for axis in (0, 1):  # Liang and Barsky: the share of each edge between the two borders of an axis
+            flat = way[:, axis] == 0
+            with np.errstate(divide="ignore", invalid="ignore"):
+                a, b = ((border[axis] - start[:, axis]) / way[:, axis] for border in (low, high))
+            near, far = np.minimum(a, b), np.maximum(a, b)
+            out = flat & ((start[:, axis] < low[axis]) | (start[:, axis] > high[axis]))
+            enter = np.where(flat, np.where(out, 2.0, enter), np.maximum(enter, near))
+            leave = np.where(flat, leave, np.minimum(leave, far))
+        kept = enter < leave
+        ends = np.stack([start + enter[:, None] * way, start + leave[:, None] * way], 1)[kept]  # (K, 2, 2)
+        whole = np.stack([enter == 0, leave == 1], 1)[kept]
+        ends[whole] = self.points[self.edges[kept]][whole]  # what is not cut keeps its place to the last bit
+        return road_graph(ends.reshape(-1, 2), np.arange(2 * len(ends)).reshape(-1, 2))
+
+    def without(self, edges: NDArray[np.bool_]) -> RoadGraph:
+        """The graph without the edges of a mask (E,)."""
+        return road_graph(self.points, self.edges[~edges])
+
+    def joined(self, other: RoadGraph) -> RoadGraph:
+        """Both graphs in one; nodes at the same place become one."""
+        return road_graph(np.r_[self.points, other.points], np.r_[self.edges, other.edges + len(self.points)])
+
+    def to_networkx(self) -> Any:
+        """A ``networkx.Graph`` whose nodes have ``pos=(x, y)``."""
+        import networkx as nx
+
+        graph = nx.Graph()
+        graph.add_nodes_from((n, {"pos": (float(x), float(y))}) for n, (x, y) in enumerate(self.points))
+        graph.add_edges_from(self.edges.tolist())
+        return graph
+
+
+def road_graph(points: Any, edges: Any) -> RoadGraph:
+    """A graph from nodes (N, 2) and pairs of their numbers (E, 2), cleaned.
+
+    Self loops, repeated edges and nodes without an edge go; nodes at the same place become one. A coordinate that is
+    not a finite number, or an edge that names a node that is not there, is refused.
+    """
+    points, edges = _pairs(points, np.float64, "nodes are x, y"), _pairs(edges, np.int64, "edges are node numbers i, j")
+    if not np.isfinite(points).all():
+        worst = int(np.flatnonzero(~np.isfinite(points).all(1))[0])
+        raise VergenceError(f"the node {worst} is at {points[worst].tolist()}: coordinates are finite numbers")
+    if len(edges) and (edges.min() < 0 or edges.max() >= len(points)):
+        bad = edges[((edges < 0) | (edges >= len(points))).any(1)][0].tolist()
+        raise VergenceError(f"the edge {bad[0]} {bad[1]} names a node that is not there: there are {len(points)}")
+    points, edges = _one_node_a_place(points, edges)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    edges = np.unique(np.sort(edges, axis=1), axis=0) if len(edges) else edges
+    used = np.unique(edges)
+    number = np.full(len(points), -1, np.int64)
+    number[used] = np.arange(len(used))
+    return RoadGraph(points[used], number[edges])
+
+
+def _pairs(given: Any, kind: Any, what: str) -> Any:
+    """Rows of two numbers, (N, 2); whole ones where node numbers are asked for."""
+    try:
+        found = np.asarray(given)
+        if not found.size:
+            return np.zeros((0, 2), kind)
+        rows = found.astype(kind)
+        right = found.ndim == 2 and found.shape[1] == 2 and (kind != np.int64 or bool((rows == found).all()))
+    except (TypeError, ValueError):
+        right = False
+    if not right:
+        raise VergenceError(f"{what}: expected rows of two numbers, got {str(given)[:60]}")
+    return rows
+
+
+def from_networkx(graph: Any, name: str = "the graph") -> RoadGraph:
+    """From a ``networkx`` graph of any kind: nodes of any name with ``pos=(x, y)`` or ``x`` and ``y``."""
+    number: dict[Hashable, int] = {}
+    points: list[tuple[float, float]] = []
+    for node, data in graph.nodes(data=True):
+        place = data.get("pos", (data["x"], data["y"]) if "x" in data and "y" in data else None)
+        try:
+            x, y = (float(v) for v in place)
+        except (TypeError, ValueError):
+            raise VergenceError(f"the node {node!r} of {name} has no pos=(x, y): it has {place!r}") from None
+        number[node] = len(points)
+        points.append((x, y))
+    try:
+        return road_graph(points, [(number[u], number[v]) for u, v in graph.edges()])
+    except VergenceError as error:
+        raise VergenceError(f"{name}: {error}") from None
+
+
+def as_graph(given: Any, name: str) -> RoadGraph:
+    """What a measure was given: a :class:`RoadGraph` or a ``networkx`` graph."""
+    if isinstance(given, RoadGraph):
+        return given
+    if hasattr(given, "nodes") and hasattr(given, "edges"):
+        return from_networkx(given, name)
+    raise VergenceError(f"{name} is a {type(given).__name__}, expected a RoadGraph or a networkx graph")
+
+
+def _ordered(edges: Ints) -> Ints:
+    """Edges with the smaller node first, in the order of their nodes."""
+    edges = np.sort(edges, axis=1)
+    return edges[np.lexsort((edges[:, 1], edges[:, 0]))]
+
+
+def _one_node_a_place(points: Floats, edges: Ints) -> tuple[Floats, Ints]:
+    from scipy.spatial import cKDTree
+
+    if not len(points):
+        return points, edges
+    pairs = cKDTree(points).query_pairs(SAME, output_type="ndarray")
+    if not len(pairs):
+        return points, edges
+    links = sparse.coo_matrix((np.ones(len(pairs)), pairs.T), shape=(len(points),) * 2)
+    _, label = connected_components(links, directed=False)
+    _, first, place = np.unique(label, return_index=True, return_inverse=True)
+    return points[first], place[edges].reshape(-1, 2)
+
+
+def _without_straight_nodes(graph: RoadGraph) -> RoadGraph:
+    middle = np.flatnonzero(graph.degrees == 2)
+    if not len(middle):
+        return graph
+    neighbours = graph.matrix.indices[graph.matrix.indptr[middle][:, None] + np.arange(2)]
+    before, after = (graph.points[neighbours[:, k]] for k in (0, 1))
+    a, b = graph.points[middle] - before, after - graph.points[middle]
+    turn = np.abs(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0])
+    straight = (turn <= STRAIGHT * np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)) & ((a * b).sum(1) > 0)
+    gone = np.zeros(len(graph.points), bool)
+    gone[middle[straight]] = True
+    if not gone.any():
+        return graph
+    # Runs of nodes that go are paths; each is bridged by one edge between the two nodes that stay at its ends.
+    flags = gone[graph.edges]
+    inner, border = graph.edges[flags.all(1)], graph.edges[flags.sum(1) == 1]
+    links = sparse.coo_matrix((np.ones(len(inner)), inner.T), shape=(len(gone),) * 2)
+    _, run = connected_components(links, directed=False)
+    leaving = gone[border]  # (B, 2): which of the two goes
+    order = np.argsort(run[border[leaving]], kind="stable")
+    bridges = border[~leaving][order].reshape(-1, 2)
+    return road_graph(graph.points, np.r_[graph.edges[~flags.any(1)], bridges])
+
+
+def _cut(graph: RoadGraph, counts: Ints) -> RoadGraph:
+    """Every edge in so many even pieces, the pieces of an edge one after another."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    step = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)  # 0 to count - 1 within an edge
+    inserted = step > 0
+    share = (step / counts[owner])[inserted, None]
+    start, end = (graph.points[graph.edges[owner[inserted], k]] for k in (0, 1))
+    number = len(graph.points) + np.cumsum(inserted) - 1  # of the node a piece begins with, if that was inserted
+    first = np.where(inserted, number, graph.edges[owner, 0])
+    last = np.where(step == counts[owner] - 1, graph.edges[owner, 1], np.r_[number[1:], 0])
+    pieces = np.stack([first, last], 1)
+    return RoadGraph(np.r_[graph.points, start + share * (end - start)], pieces)

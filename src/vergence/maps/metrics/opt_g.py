@@ -1,0 +1,226 @@
+"""OPT-G and SUBG: is what one can reach by travelling a while the same in both maps?
+
+From a start, and from the closest point of the other map, all control points within a distance along the roads are
+taken. OPT-G starts in both maps and matches control points one to one; SUBG (Biagioni and Eriksson) starts in the truth
+alone and lets many points share a neighbour, and so overlooks far false roads and roads that were merged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
+
+from vergence.errors import VergenceError
+from vergence.maps.geometry import along, closest
+from vergence.maps.graph import Floats, Ints, RoadGraph, as_graph
+from vergence.maps.metrics.agreement import Agreement
+from vergence.maps.roads import simplified
+from vergence.seeding import derive
+
+
+@dataclass(frozen=True)
+class Subgraphs:
+    """How sub-graphs are taken and matched, for OPT-G and SUBG."""
+
+    snap: float = 25.0
+    """How far apart matched control points, and the two starts, may be, in pixels."""
+    radius: float = 300.0
+    """How far to travel from a start, in pixels."""
+    step: float = 10.0
+    """The distance between control points, in pixels."""
+    starts: int = 1000
+    """How many starts; OPT-G takes half of them in either map."""
+    matching: Literal["hungarian", "greedy"] = "hungarian"
+    """OPT-G: the cheapest one-to-one matching (paper), or the closest pair first (public code)."""
+    reach: Literal["travelled", "straight"] = "travelled"
+    """Distance along roads (paper), or roads that connect within a circle (public code)."""
+    shared: Literal["truth", "both"] = "truth"
+    """SUBG: a predicted point may answer to many true ones (public code), or true points to many predicted ones too, so
+    that doubled roads in the prediction go unnoticed as well (the paper's wording)."""
+    simplify: float = 0.0
+    """Simplify roads by so many pixels before control points are set (public code: 5)."""
+
+    def __post_init__(self) -> None:
+        if not (self.snap > 0 and self.radius > 0 and self.step > 0 and self.starts >= 2 and self.simplify >= 0):
+            raise VergenceError(
+                "sub-graphs have snap, radius and step above 0, starts >= 2 and simplify >= 0, "
+                f"got {self.snap}, {self.radius}, {self.step}, {self.starts} and {self.simplify}"
+            )
+
+
+def opt_g(truth: Any, prediction: Any, settings: Subgraphs = Subgraphs(), seed: int = 0) -> Agreement:
+    """Sub-graph precision and recall of a predicted map, over starts in both."""
+    return opt_g_draws(truth, prediction, settings, [seed])[0]
+
+
+def opt_g_draws(truth: Any, prediction: Any, settings: Subgraphs, seeds: Sequence[int]) -> list[Agreement]:
+    """OPT-G for several draws of starts; what several of them start from is looked at once."""
+    g, h = (Explorer(as_graph(x, name), settings) for x, name in _named(truth, prediction))
+    # The same draw for either map, whatever its role: exchanging the maps exchanges precision and recall.
+    draws = [derive("opt_g", seed) for seed in seeds]
+    half = settings.starts // 2
+    forward, backward = (_counts(a.visits(b, half, draws), settings, len(draws)) for a, b in ((g, h), (h, g)))
+    hits = forward[:, 0] + backward[:, 0]
+    predicted, actual = forward[:, 2] + backward[:, 1], forward[:, 1] + backward[:, 2]
+    columns = zip(hits.tolist(), predicted.tolist(), actual.tolist(), strict=True)
+    return [Agreement(right, of_predicted, right, of_actual) for right, of_predicted, of_actual in columns]
+
+
+def subg(truth: Any, prediction: Any, settings: Subgraphs = Subgraphs(), seed: int = 0) -> Agreement:
+    """The older sub-graph measure: starts in the truth, neighbours may be shared."""
+    return subg_draws(truth, prediction, settings, [seed])[0]
+
+
+def subg_draws(truth: Any, prediction: Any, settings: Subgraphs, seeds: Sequence[int]) -> list[Agreement]:
+    """SUBG for several draws of starts."""
+    g, h = (Explorer(as_graph(x, name), settings) for x, name in _named(truth, prediction))
+    counts = np.zeros((len(seeds), 4))  # right, predicted, found, actual
+    for times, own, other in g.visits(h, settings.starts, [derive("subg", seed) for seed in seeds]):
+        near_prediction = near_truth = 0
+        if len(own) and len(other):
+            distance = cdist(own, other)
+            near_prediction = int((distance.min(1) < settings.snap).sum())
+            near_truth = int((distance.min(0) < settings.snap).sum())
+        right = near_truth if settings.shared == "both" else min(near_prediction, len(other))
+        counts += times[:, None] * np.array([right, len(other), near_prediction, len(own)])
+    if not len(g.graph) and len(h.graph):
+        counts[:, 1] = len(h.graph.points)  # nowhere to start from: nothing of the prediction is right
+    return [Agreement(right, predicted, found, actual) for right, predicted, found, actual in counts.tolist()]
+
+
+def _named(truth: Any, prediction: Any) -> tuple[tuple[Any, str], tuple[Any, str]]:
+    return (truth, "the truth"), (prediction, "the prediction")
+
+
+def _counts(visits: Iterator[tuple[Ints, Floats, Floats]], settings: Subgraphs, draws: int) -> Floats:
+    """By draw: matched control points, and how many there are in either map, (D, 3)."""
+    counts = np.zeros((draws, 3))
+    for times, own, other in visits:
+        counts += times[:, None] * np.array([len(matching(own, other, settings)[0]), len(own), len(other)])
+    return counts
+
+
+def matching(a: Floats, b: Floats, settings: Subgraphs) -> tuple[Ints, Ints]:
+    """A one-to-one matching of points (N, 2) and (M, 2) nearer than ``snap``: rows and columns."""
+    none = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if not len(a) or not len(b):
+        return none
+    distance = cdist(a, b)
+    if settings.matching == "greedy":
+        return _closest_first(distance, settings.snap)
+    # A pair that is too far costs the same as none, so the cheapest assignment leaves it out.
+    rows, columns = linear_sum_assignment(np.minimum(distance, settings.snap))
+    kept = distance[rows, columns] < settings.snap
+    return rows[kept], columns[kept]
+
+
+def _closest_first(distance: Floats, snap: float) -> tuple[Ints, Ints]:
+    rows, columns = np.nonzero(distance < snap)
+    order = np.argsort(distance[rows, columns], kind="stable")
+    free_row, free_column = np.ones(distance.shape[0], bool), np.ones(distance.shape[1], bool)
+    chosen = []
+    for row, column in zip(rows[order].tolist(), columns[order].tolist(), strict=True):
+        if free_row[row] and free_column[column]:
+            free_row[row] = free_column[column] = False
+            chosen.append((row, column))
+    found = np.array(chosen, np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
+
+
+class _Start(NamedTuple):
+    """A place on an edge between two control points: both, and how far they are."""
+
+    nodes: tuple[int, int]
+    offsets: tuple[float, float]
+    x: float
+    y: float
+
+
+class Explorer:
+    """A map with control points, and what can be reached in it."""
+
+    def __init__(self, graph: RoadGraph, settings: Subgraphs) -> None:
+        whole = graph.canonical
+        if settings.simplify:
+            whole = simplified(whole, settings.simplify).canonical
+        self.graph = whole.split(settings.step)
+        self.settings = settings
+
+    @cached_property
+    def _tree(self) -> cKDTree:
+        return cKDTree(self.graph.points)
+
+    def starts(self, count: int, seed: int) -> Ints:
+        """Random control points, each as likely as it has road around it."""
+        if not len(self.graph):
+            return np.zeros(0, np.int64)
+        weight = np.bincount(self.graph.edges.ravel(), np.repeat(self.graph.lengths, 2))
+        cumulative = np.cumsum(weight)
+        draws = np.random.default_rng(seed).random(count) * cumulative[-1]
+        return np.minimum(np.searchsorted(cumulative, draws, side="right"), len(weight) - 1)
+
+    def visits(self, other: Explorer, count: int, seeds: Sequence[int]) -> Iterator[tuple[Ints, Floats, Floats]]:
+        """From each start: how often every draw has it, the control points reached in this map, and those reached in
+        the other from its closest point."""
+        drawn = np.stack([self.starts(count, seed) for seed in seeds])  # (D, count)
+        starts, inverse = np.unique(drawn, return_inverse=True)
+        times = np.zeros((len(starts), len(seeds)), np.int64)
+        np.add.at(times, (inverse.reshape(drawn.shape), np.arange(len(seeds))[:, None]), 1)
+        places = self.graph.points[starts]
+        own = self.reached(
+            [_Start((n, n), (0.0, 0.0), x, y) for n, (x, y) in zip(starts.tolist(), places, strict=True)]
+        )
+        there = closest(places, other.graph, self.settings.snap)
+        length = other.graph.lengths[there.edge]
+        columns = (
+            other.graph.edges[there.edge].tolist(),
+            np.stack([there.share * length, (1 - there.share) * length], 1).tolist(),
+            along(other.graph, there.edge, there.share).tolist(),
+        )
+        begin = [_Start((u, v), (a, b), x, y) for (u, v), (a, b), (x, y) in zip(*columns, strict=True)]
+        found = dict(zip(there.point.tolist(), other.reached(begin), strict=True))
+        for number, reached in enumerate(own):
+            yield times[number], reached, found.get(number, np.zeros((0, 2)))
+
+    def reached(self, starts: Sequence[_Start]) -> list[Floats]:
+        """Control points within the radius of each start, as coordinates."""
+        radius, step = self.settings.radius, self.settings.step
+        tiles: dict[tuple[int, int], list[int]] = {}
+        for number, start in enumerate(starts):
+            tiles.setdefault((math.floor(start.x / radius), math.floor(start.y / radius)), []).append(number)
+        found: list[Floats] = [np.zeros((0, 2))] * len(starts)
+        for (column, row), numbers in tiles.items():
+            # Nothing that is reached by road is farther than that in a straight line: a small graph, shared by the
+            # starts of a tile, will do.
+            middle = ((column + 0.5) * radius, (row + 0.5) * radius)
+            close = np.array(self._tree.query_ball_point(middle, radius * (1 + math.sqrt(0.5)) + 2 * step), np.int64)
+            close.sort()
+            small, points = self.graph.matrix[close][:, close], self.graph.points[close]
+            local = np.searchsorted(close, [starts[n].nodes for n in numbers])
+            if self.settings.reach == "straight":
+                for number, nodes in zip(numbers, local, strict=True):
+                    found[number] = _within_circle(small, points, starts[number], nodes, radius)
+                continue
+            distance = dijkstra(small, directed=False, indices=local.ravel(), limit=radius).reshape(len(numbers), 2, -1)
+            far = (distance + np.array([starts[n].offsets for n in numbers])[..., None]).min(1)
+            for number, inside in zip(numbers, far <= radius, strict=True):
+                found[number] = points[inside]
+        return found
+
+
+def _within_circle(matrix: sparse.csr_matrix, points: Floats, start: _Start, nodes: Ints, radius: float) -> Floats:
+    """What roads connect with a start without leaving a circle around it."""
+    inside = np.flatnonzero(((points - (start.x, start.y)) ** 2).sum(1) <= radius**2)
+    _, label = connected_components(matrix[inside][:, inside], directed=False)
+    own = label[np.searchsorted(inside, nodes[np.isin(nodes, inside)])]
+    return points[inside[np.isin(label, own)]]

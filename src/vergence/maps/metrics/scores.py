@@ -1,0 +1,193 @@
+"""All eight measures of one pair of maps, over a data set, and how measures and methods compare."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vergence.errors import VergenceError
+from vergence.maps.graph import Floats, as_graph
+from vergence.maps.metrics.agreement import Agreement, together
+from vergence.maps.metrics.ccq import Ccq, ccq
+from vergence.maps.metrics.junct import Junct, junct
+from vergence.maps.metrics.opt_g import Subgraphs, opt_g_draws, subg_draws
+from vergence.maps.metrics.opt_j import JunctionScore, OptJ, opt_j
+from vergence.maps.metrics.opt_p import OptP, PathScore, opt_p
+from vergence.maps.metrics.trips import Trips, TripScore, mean_trips, trips
+
+NEW = ("opt_p", "opt_j", "opt_g")
+OLD = ("ccq", "tlts", "apls", "junct", "subg")
+NAMES = {
+    "opt_p": "OPT-P", "opt_j": "OPT-J", "opt_g": "OPT-G",
+    "ccq": "CCQ", "tlts": "TLTS", "apls": "APLS", "junct": "JUNCT", "subg": "SUBG",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of all eight measures. Distances are in pixels of 60 cm, those of the published tolerances."""
+
+    opt_p: OptP = OptP()
+    opt_j: OptJ = OptJ()
+    subgraphs: Subgraphs = Subgraphs()
+    """OPT-G and SUBG."""
+    trips: Trips = Trips()
+    """TLTS and APLS."""
+    ccq: Ccq = Ccq()
+    junct: Junct = Junct()
+    repeats: int = 3
+    """Random draws of paths, starts and trips to average over."""
+
+    def __post_init__(self) -> None:
+        if self.repeats < 1:
+            raise VergenceError(f"at least one draw is needed, got repeats={self.repeats}")
+
+
+PARITY = Settings(
+    opt_p=OptP(piece=25.0, pieces="halved", unsampled="skip", loops="open", hops=5),
+    opt_j=OptJ(order="node"),
+    subgraphs=Subgraphs(matching="greedy", reach="straight", simplify=5.0),
+    ccq=Ccq(measured="pixels"),
+    junct=Junct(snap=110.5, arm=110.5, cluster=85.0),
+)
+"""The choices of the public code (RoadTracer's for JUNCT), where they differ."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What eight measures say."""
+
+    opt_p: Agreement
+    opt_j: Agreement
+    opt_g: Agreement
+    ccq: Agreement
+    junct: Agreement
+    subg: Agreement
+    trips: TripScore
+    """TLTS and APLS."""
+    spread: Mapping[str, float] = field(default_factory=dict)
+    """The deviation of each random measure over its draws."""
+    paths: PathScore | None = None
+    """Of a single pair: which roads were missed and invented."""
+    junctions: JunctionScore | None = None
+
+    @property
+    def headline(self) -> dict[str, float]:
+        """One number a measure: F1, CCQ's quality, TLTS's share of correct trips, APLS."""
+        values = {name: getattr(self, name).f1 for name in ("opt_p", "opt_j", "opt_g", "junct", "subg")}
+        values |= {"ccq": self.ccq.quality, "tlts": self.trips.correct, "apls": self.trips.similarity}
+        return {name: values[name] for name in NAMES}
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Everything, by name: ``opt_p``, ``opt_p_precision``, ``tlts_too_long``, ``opt_p_spread``."""
+        found: dict[str, float] = {}
+        for name, value in self.headline.items():
+            found[name] = value
+            if name == "tlts":
+                found |= {f"tlts_{k}": getattr(self.trips, k) for k in ("too_long", "too_short", "infeasible")}
+            elif name != "apls":
+                agreement: Agreement = getattr(self, name)
+                found |= {f"{name}_precision": agreement.precision, f"{name}_recall": agreement.recall}
+            if name in self.spread:
+                found[f"{name}_spread"] = self.spread[name]
+        return found
+
+
+def compare(truth: Any, prediction: Any, settings: Settings = Settings(), seed: int = 0) -> Scores:
+    """All eight measures of a predicted map against the true one: RoadGraphs or networkx graphs."""
+    g, h = as_graph(truth, "the truth"), as_graph(prediction, "the prediction")
+    seeds = range(seed * settings.repeats, (seed + 1) * settings.repeats)
+    paths = opt_p(g, h, settings.opt_p, seed, settings.repeats)
+    junctions = opt_j(g, h, settings.opt_j)
+    around = opt_g_draws(g, h, settings.subgraphs, seeds)
+    older = subg_draws(g, h, settings.subgraphs, seeds)
+    travelled = [trips(g, h, settings.trips, s) for s in seeds]
+    spread = {
+        "opt_p": paths.spread,
+        "opt_g": _deviation([a.f1 for a in around]),
+        "tlts": _deviation([t.correct for t in travelled]),
+        "apls": _deviation([t.similarity for t in travelled]),
+        "subg": _deviation([a.f1 for a in older]),
+    }
+    return Scores(
+        paths.agreement, junctions.agreement, together(around), ccq(g, h, settings.ccq), junct(g, h, settings.junct),
+        together(older), mean_trips(travelled), spread if settings.repeats > 1 else {}, paths, junctions,
+    )  # fmt: skip
+
+
+def aggregate(scores: Sequence[Scores]) -> Scores:
+    """Over a data set, as the paper does: OPT-J, OPT-G, CCQ, JUNCT and SUBG from counts that are added up, OPT-P, TLTS
+    and APLS from the mean over maps. The spread is that of the mean, draws of different maps being independent."""
+    if not scores:
+        raise VergenceError("there are no scores to add up")
+    if len(scores) == 1:
+        return scores[0]
+    spread = {
+        name: math.sqrt(math.fsum(s.spread[name] ** 2 for s in scores)) / len(scores)
+        for name in scores[0].spread
+        if all(name in s.spread for s in scores)
+    }
+    return Scores(
+        together([s.opt_p for s in scores]), together([s.opt_j for s in scores]), together([s.opt_g for s in scores]),
+        together([s.ccq for s in scores]), together([s.junct for s in scores]), together([s.subg for s in scores]),
+        mean_trips([s.trips for s in scores]), spread,
+    )  # fmt: skip
+
+
+def _deviation(values: Sequence[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+# How measures agree with one another ----------------------------------------------------------------------------------
+
+
+def correlation_matrix(table: Mapping[str, Sequence[float]], kind: str = "spearman") -> Floats:
+    """Correlation of measures over maps (or maps and methods): ``table`` has a column of values a measure.
+
+    ``kind`` is ``spearman`` or ``pearson``. A measure that never changes correlates with nothing: 0.
+    """
+    from scipy.stats import rankdata
+
+    columns = [np.asarray(values, np.float64) for values in table.values()]
+    if len({len(c) for c in columns}) != 1 or not len(columns[0]) > 1:
+        raise VergenceError("correlations need the same maps, at least two, for every measure")
+    ranked = np.stack([rankdata(c) if kind == "spearman" else c for c in columns])
+    centred = ranked - ranked.mean(1, keepdims=True)
+    norms = np.linalg.norm(centred, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = np.where(norms[:, None] > 1e-12, centred / norms[:, None], 0.0)
+    return np.asarray(np.clip(unit @ unit.T, -1, 1))
+
+
+def consistency(table: Mapping[str, Sequence[float]], names: Sequence[str], kind: str = "spearman") -> float:
+    """The mean correlation of all pairs among the named measures."""
+    matrix = correlation_matrix({name: table[name] for name in names}, kind)
+    pairs = list(itertools.combinations(range(len(names)), 2))
+    return float(np.mean([matrix[i, j] for i, j in pairs]))
+
+
+def triplets(table: Mapping[str, Sequence[float]], kind: str = "spearman") -> dict[tuple[str, ...], float]:
+    """The consistency of the three new measures and of every three of the old ones."""
+    return {three: consistency(table, three, kind) for three in (NEW, *itertools.combinations(OLD, 3))}
+
+
+def rank_methods(
+    results: Mapping[str, Sequence[Scores]], by: Callable[[Scores], Mapping[str, float]] = lambda s: s.headline
+) -> dict[str, list[str]]:
+    """Methods from best to worst by each measure, from their scores on the same maps."""
+    totals = {method: by(aggregate(scores)) for method, scores in results.items()}
+    measures = next(iter(totals.values()))
+    return {m: sorted(totals, key=lambda method: -totals[method][m]) for m in measures}
+
+
+def preferences(first: Sequence[Scores], second: Sequence[Scores]) -> dict[str, list[float]]:
+    """By measure, how much better the first method does than the second, map by map (the paper's figure 6)."""
+    pairs = list(zip(first, second, strict=True))
+    return {m: [a.headline[m] - b.headline[m] for a, b in pairs] for m in NAMES}

@@ -1,0 +1,143 @@
+"""Two maps laid over one another: what was found, missed and invented, and where junctions differ. For people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vergence.errors import VergenceError
+from vergence.files import replacing, write_text
+from vergence.maps.graph import Floats, RoadGraph
+from vergence.maps.metrics.scores import Scores
+from vergence.maps.page import PAGE
+from vergence.maps.roads import roads
+
+# Told apart with any kind of colour vision, and in print by their width.
+COLOURS = {"found": "#8a8f98", "missed": "#d55e00", "invented": "#0072b2", "junctions": "#a5007f"}
+WIDTHS = {"found": 1.1, "missed": 2.2, "invented": 2.2}
+LABELS = {
+    "found": "in both maps",
+    "missed": "missed: in the truth alone",
+    "invented": "invented: in the prediction alone",
+    "junctions": "junction or dead end that differs",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Overlay:
+    """Lines (N, 2) by what became of them, and junctions that differ: x, y, roads in truth and prediction."""
+
+    lines: dict[str, list[Floats]]
+    junctions: list[tuple[float, float, int, int]]
+
+
+def overlay(scores: Scores) -> Overlay:
+    """What OPT-P and OPT-J found in one pair. A piece of road counts as unmatched if most of the draws left it so."""
+    paths, junctions = scores.paths, scores.junctions
+    if paths is None or junctions is None:
+        raise VergenceError("only the scores of a single pair of maps can be drawn")
+    missed, invented = paths.missed > 0.5, paths.invented > 0.5
+    lines = {
+        "found": strokes(paths.truth, ~missed),
+        "missed": strokes(paths.truth, missed),
+        "invented": strokes(paths.prediction, invented),
+    }
+    wrong = [(p.x, p.y, p.truth, p.prediction) for p in junctions.pairs if p.truth != p.prediction]
+    return Overlay(lines, wrong)
+
+
+def strokes(graph: RoadGraph, chosen: NDArray[np.bool_]) -> list[Floats]:
+    """The chosen pieces of a graph as few long lines."""
+    part = graph.without(~chosen).canonical
+    return [part.points[nodes] for nodes, _ in roads(part)]
+
+
+def length(lines: Sequence[Floats]) -> float:
+    """Of lines, added up."""
+    return float(sum(np.linalg.norm(np.diff(line, axis=0), axis=1).sum() for line in lines))
+
+
+def draw(found: Overlay, axes: Any, legend: bool = True) -> None:
+    """Onto axes of matplotlib; y grows downwards."""
+    from matplotlib.collections import LineCollection
+
+    for name, lines in found.lines.items():
+        axes.add_collection(
+            LineCollection(lines, colors=COLOURS[name], linewidths=WIDTHS[name], label=LABELS[name], capstyle="round")
+        )
+    if found.junctions:
+        x, y = np.array([(j[0], j[1]) for j in found.junctions]).T
+        axes.scatter(x, y, s=16, facecolors="none", edgecolors=COLOURS["junctions"], linewidths=0.9, zorder=3,
+                     label=LABELS["junctions"])  # fmt: skip
+    axes.set_aspect("equal")
+    axes.autoscale_view()
+    axes.margins(0.02)
+    if not axes.yaxis_inverted():
+        axes.invert_yaxis()
+    axes.set_axis_off()
+    if legend:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncol=2, frameon=False, fontsize=9)
+
+
+def save_pictures(found: Overlay, stem: Path, title: str, background: Path | None = None) -> tuple[Path, Path]:
+    """``stem.png`` and ``stem.svg``."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 9), layout="constrained")
+    axes = figure.subplots()
+    if background is not None:
+        from vergence.data.images import read_image
+
+        picture = read_image(background).permute(1, 2, 0).numpy()
+        axes.imshow(picture, alpha=0.55)
+    draw(found, axes)
+    axes.set_title(title, fontsize=11)
+    made = []
+    for suffix in (".png", ".svg"):
+        path = stem.with_suffix(suffix)
+        with replacing(path) as partial:
+            figure.savefig(partial, format=suffix[1:], dpi=160, metadata={"Date": None} if suffix == ".svg" else None)
+        made.append(path)
+    return made[0], made[1]
+
+
+def save_page(found: Overlay, path: Path, title: str, rows: Sequence[tuple[str, str]]) -> Path:
+    """A page with the map to move about in, layers to switch, and junctions that tell what is wrong with them."""
+    layers = [
+        {"name": name, "label": LABELS[name], "colour": COLOURS[name], "width": WIDTHS[name],
+         "lines": [np.round(line, 1).tolist() for line in lines]}
+        for name, lines in found.lines.items()
+    ]  # fmt: skip
+    data = {
+        "layers": layers,
+        "junctions": [[round(x, 1), round(y, 1), a, b] for x, y, a, b in found.junctions],
+        "colour": COLOURS["junctions"],
+        "label": LABELS["junctions"],
+    }
+    table = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
+    text = PAGE.replace("{{title}}", escape(title)).replace("{{rows}}", table)
+    write_text(path, text.replace("{{data}}", json.dumps(data).replace("</", "<\\/")))
+    return path
+
+
+def geojson(found: Overlay) -> dict[str, Any]:
+    """Missed and invented roads and wrong junctions, in the maps' own pixels."""
+    features = [
+        {"type": "Feature", "properties": {"mistake": name},
+         "geometry": {"type": "LineString", "coordinates": np.round(line, 3).tolist()}}
+        for name in ("missed", "invented")
+        for line in found.lines[name]
+    ]  # fmt: skip
+    features += [
+        {"type": "Feature", "properties": {"mistake": "junction", "roads_in_truth": a, "roads_in_prediction": b},
+         "geometry": {"type": "Point", "coordinates": [round(x, 3), round(y, 3)]}}
+        for x, y, a, b in found.junctions
+    ]  # fmt: skip
+    return {"type": "FeatureCollection", "features": features}

@@ -1,0 +1,91 @@
+"""Masks and graphs: a drawing of the roads, and the roads of a drawing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from vergence.maps.graph import Ints, RoadGraph, road_graph
+from vergence.maps.roads import roads, simplified
+
+Mask = NDArray[np.bool_]
+
+
+def drawn(graph: RoadGraph, height: int, width: int, thickness: int = 1) -> Mask:
+    """Roads as a mask (H, W); the middle of the first pixel is at 0, 0."""
+    from PIL import Image, ImageDraw
+
+    picture = Image.new("1", (width, height))
+    pen = ImageDraw.Draw(picture)
+    for (x, y), (u, v) in graph.points[graph.edges].tolist():
+        pen.line([(x, y), (u, v)], fill=1, width=thickness)
+    return np.asarray(picture.convert("L")) > 0
+
+
+def skeleton(mask: Mask) -> Mask:
+    """Lines of one pixel in the middle of what is set."""
+    from skimage.morphology import skeletonize
+
+    # Truth may be any byte but 0 (Pillow writes 255), and scikit-image looks the byte up in a table: make it 1.
+    thin: Mask = skeletonize(np.where(mask, np.True_, np.False_))  # type: ignore[no-untyped-call]
+    return thin.astype(np.bool_)
+
+
+def graph_of_mask(mask: Any, tolerance: float = 1.5, spur: float = 10.0) -> RoadGraph:
+    """The roads of a mask (H, W): thinned, traced, simplified.
+
+    Pixels of the skeleton are nodes, joined to their neighbours; diagonal steps that two straight ones already make are
+    left out. Crossings less than ``spur`` apart are one: thinning takes a crossing of four wide roads for two of three.
+    Dead ends shorter than that are traces of the mask's outline and go. ``tolerance`` is how far, in pixels, the
+    simplified road may be from the traced one.
+    """
+    thin = skeleton(np.asarray(mask))
+    pixels = np.argwhere(thin)[:, ::-1].astype(np.float64)  # x, y
+    graph = road_graph(pixels, _neighbours(thin))
+    graph = _without_spurs(_joined_crossings(_joined_crossings(graph, 1.5), spur), spur)
+    return simplified(graph, tolerance)
+
+
+def _neighbours(thin: Mask) -> Ints:
+    number = np.full((thin.shape[0] + 2, thin.shape[1] + 2), -1, np.int64)
+    inner = number[1:-1, 1:-1]
+    inner[thin] = np.arange(int(thin.sum()))
+    height, width = thin.shape
+
+    def shifted(dy: int, dx: int) -> Ints:
+        return number[1 + dy : 1 + dy + height, 1 + dx : 1 + dx + width]
+
+    found = []
+    for dy, dx in ((0, 1), (1, 0), (1, 1), (1, -1)):
+        there = (inner >= 0) & (shifted(dy, dx) >= 0)
+        if dy and dx:  # a step aside and one down lead there too
+            there &= (shifted(dy, 0) < 0) & (shifted(0, dx) < 0)
+        found.append(np.stack([inner[there], shifted(dy, dx)[there]], 1))
+    return np.concatenate(found)
+
+
+def _joined_crossings(graph: RoadGraph, nearest: float) -> RoadGraph:
+    """Crossings with a road between them that is shorter than ``nearest`` become one, in the middle."""
+    between = np.zeros(len(graph), bool)
+    for nodes, edges in roads(graph):
+        if min(graph.degrees[nodes[0]], graph.degrees[nodes[-1]]) >= 3 and graph.lengths[edges].sum() < nearest:
+            between[edges] = True
+    inner = graph.edges[between]
+    links = sparse.coo_matrix((np.ones(len(inner)), inner.T), shape=(len(graph.points),) * 2)
+    count, label = connected_components(links, directed=False)
+    size = np.bincount(label, minlength=count)
+    places = np.stack([np.bincount(label, graph.points[:, k], minlength=count) / size for k in (0, 1)], 1)
+    return road_graph(places, label[graph.edges])
+
+
+def _without_spurs(graph: RoadGraph, shortest: float) -> RoadGraph:
+    gone = np.zeros(len(graph), bool)
+    for nodes, edges in roads(graph):
+        ends = sorted((int(graph.degrees[nodes[0]]), int(graph.degrees[nodes[-1]])))
+        if ends[0] == 1 and ends[1] >= 3 and graph.lengths[edges].sum() < shortest:
+            gone[edges] = True
+    return graph.without(gone)

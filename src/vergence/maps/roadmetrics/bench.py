@@ -1,0 +1,132 @@
+"""The measures against their definitions written out with all pairs, at the same draws; and against ten times the map.
+
+The plain forms look at every edge for every place, which grows with the square of the map: the larger it is, the larger
+the ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from vergence.benchmark import Contest
+from vergence.maps.geometry import along
+from vergence.maps.graph import Floats, RoadGraph, road_graph
+from vergence.maps.metrics import OptP, Settings, Subgraphs, Trips, ccq, compare, junct, opt_g, opt_j, subg, trips
+from vergence.maps.metrics.opt_g import Explorer
+from vergence.maps.metrics.opt_p import Matcher, decompose
+from vergence.maps.metrics.trips import places
+from vergence.maps.synth import ErrorInjector, city
+from vergence.reference import roadmetrics as plain
+from vergence.seeding import derive
+
+STARTS, TRIPS = 20, 20
+"""Few, so that the plain forms end in time; both sides make the same."""
+
+
+def contests() -> Iterator[Contest]:
+    """A city of 6 x 6 blocks with mistakes: every measure against its plain form. Then ten cities against one."""
+    truth, prediction = pair(6)
+    yield from measures(truth, prediction)
+    one = pair(10)
+    ten = tiled(one[0], 10), tiled(one[1], 10)
+    settings = Settings(repeats=1)
+    yield Contest(
+        "all eight, 10 x 10 blocks", lambda: compare(*one, settings), {"ten such": lambda: compare(*ten, settings)}
+    )
+    for name, run in (("OPT-P", _paths), ("CCQ", ccq), ("OPT-J", opt_j)):
+        yield Contest(f"{name}, 10 x 10 blocks", _call(run, *one), {"ten such": _call(run, *ten)})
+
+
+def pair(blocks: int) -> tuple[RoadGraph, RoadGraph]:
+    """A city, and a prediction with a few mistakes of every kind, moved a little."""
+    truth, prediction = ErrorInjector().mixed(
+        city(1, blocks), {"interruptions": 5, "overconnections": 5, "doubled": 5}, 1
+    )
+    shaken = prediction.points + np.random.default_rng(0).normal(0, 2, prediction.points.shape)
+    return truth, prediction.moved(shaken)
+
+
+def tiled(graph: RoadGraph, count: int) -> RoadGraph:
+    """Copies of a map side by side."""
+    width = np.ptp(graph.points, axis=0) + 100.0
+    shifts = np.array([(n % 4, n // 4) for n in range(count)]) * width
+    points = np.concatenate([graph.points + shift for shift in shifts])
+    return road_graph(points, np.concatenate([graph.edges + n * len(graph.points) for n in range(count)]))
+
+
+def measures(truth: RoadGraph, prediction: RoadGraph) -> Iterator[Contest]:
+    """Every measure of a pair of maps against its plain form."""
+    for name, (ours, theirs) in both_ways(truth, prediction).items():
+        yield Contest(name, ours, {"plain": theirs})
+
+
+def both_ways(truth: RoadGraph, prediction: RoadGraph) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """Each measure, fast and plain; both return the same numbers."""
+    g, h = truth.canonical, prediction.canonical
+    graphs = g.to_networkx(), h.to_networkx()
+    around, travelled = Subgraphs(starts=STARTS), Trips(pairs=TRIPS)
+    explorers = Explorer(g, around), Explorer(h, around)
+    control = explorers[0].graph.to_networkx(), explorers[1].graph.to_networkx()
+    begin, other = (_tuples(e.graph.points[e.starts(STARTS // 2, derive("opt_g", 0))]) for e in explorers)
+    older = _tuples(explorers[0].graph.points[explorers[0].starts(STARTS, derive("subg", 0))])
+    first, last = places(g, TRIPS, derive("trips", 0))
+    ends = list(zip(_tuples(along(g, *first)), _tuples(along(g, *last)), strict=True))
+
+    def plain_trips() -> Any:
+        actual, made = (np.array(plain.travel(graph, ends)) for graph in graphs)
+        return float((np.abs(made - actual) <= travelled.tolerance * actual).mean())
+
+    def plain_ccq() -> Any:
+        return (
+            *plain.covered(h.split(2.0).to_networkx(), graphs[0]),
+            *plain.covered(g.split(2.0).to_networkx(), graphs[1]),
+        )
+
+    return {
+        "OPT-P": (lambda: _paths(g, h), lambda: _plain_paths(g, h)),
+        "OPT-J": (lambda: _counts(opt_j(g, h).agreement), lambda: plain.opt_j(*graphs)),
+        "OPT-G": (lambda: _counts(opt_g(g, h, around)), lambda: plain.opt_g(*control, (begin, other))),
+        "SUBG": (lambda: _all(subg(g, h, around)), lambda: plain.subg(*control, older)),
+        "CCQ": (lambda: _all(ccq(g, h)), plain_ccq),
+        "TLTS": (lambda: trips(g, h, travelled).correct, plain_trips),
+        "JUNCT": (lambda: _junct(g, h), lambda: plain.junct(*graphs)),
+    }
+
+
+def _paths(g: Any, h: Any) -> list[float]:
+    """Path scores of one decomposition either way."""
+    settings = OptP()
+    cut = g.canonical.split(settings.piece), h.canonical.split(settings.piece)
+    return [s for a, b in (cut, cut[::-1]) for s in Matcher(a, b, settings).match(0).scores]
+
+
+def _plain_paths(g: RoadGraph, h: RoadGraph) -> list[float]:
+    cut = g.split(OptP().piece), h.split(OptP().piece)
+    found = []
+    for a, b in (cut, cut[::-1]):
+        found += plain.match_paths([a.points[p.nodes] for p in decompose(a, 0)], b.to_networkx())
+    return found
+
+
+def _counts(found: Any) -> tuple[float, float, float]:
+    return found.right, found.predicted, found.actual
+
+
+def _all(found: Any) -> tuple[float, float, float, float]:
+    return found.right, found.predicted, found.found, found.actual
+
+
+def _junct(g: RoadGraph, h: RoadGraph) -> tuple[float, float, float]:
+    found = junct(g, h)
+    return found.found, found.predicted - found.found, found.actual
+
+
+def _tuples(points: Floats) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in points]
+
+
+def _call(run: Callable[..., Any], *args: Any) -> Callable[[], Any]:
+    return lambda: run(*args)

@@ -1,0 +1,189 @@
+"""Nonlocal blocks: every position looks at others, and a graph filter says what it takes from there.
+
+A block is a graph (:class:`vergence.ops.Graph`: kernel, symmetry, normalisation, support) and a filter
+(:mod:`vergence.nn.graphfilter`), wired as ``Y = X + BN(F(A, Z))`` with ``Z = X W_g``. :mod:`vergence.nn.nonlocals` has
+the published ones by name; any other pair works too.
+
+A block takes (B, C, *spatial) of any number of spatial dimensions and returns the same shape. It starts as the
+identity: the scale of its BatchNorm is zero. No ReLU follows that BatchNorm unless asked for (the authors'
+classification code has one): with a zero scale in front of it, no gradient would ever reach the block, so a
+``rectified`` block starts with a scale of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vergence.errors import VergenceError
+from vergence.nn.graphfilter import linear
+from vergence.ops import Affinity, Graph, connect
+
+MakeFilter = Callable[[int, int], nn.Module]
+"""Makes a filter for so many inner and outer channels."""
+Wiring = Literal["plain", "rectified"]
+
+
+class NonlocalBlock(nn.Module):
+    """A graph, a filter, and what all blocks share: embeddings, BatchNorm, residual."""
+
+    theta: nn.Linear | None
+    phi: nn.Linear | None
+    compare: nn.Parameter | None
+
+    def __init__(
+        self,
+        channels: int,
+        inner: int | None = None,
+        *,
+        graph: Graph,
+        filter: MakeFilter,
+        embedded: bool = True,
+        subsample: bool = False,
+        wiring: Wiring = "plain",
+    ) -> None:
+        """``inner`` is the width of the embeddings, half the channels unless given.
+
+        Without ``embedded`` the kernel compares the features themselves. ``subsample`` halves what is looked at, keys
+        and values, in every direction of space by taking maxima (of a video: not in time).
+        """
+        super().__init__()
+        inner = max(channels // 2, 1) if inner is None else inner
+        if channels < 1 or inner < 1:
+            raise VergenceError(f"a nonlocal block needs channels, got channels={channels} and inner={inner}")
+        square = graph.symmetrise or graph.normalise == "symmetric" or graph.support != "everywhere"
+        if subsample and square:
+            raise VergenceError("a graph that compares positions with themselves cannot sub-sample what they look at")
+        self.channels, self.inner, self.graph = channels, inner, graph
+        self.subsample, self.wiring = subsample, wiring
+        self.theta = linear(channels, inner) if embedded else None
+        self.phi = linear(channels, inner) if embedded else None
+        if graph.kernel == "concatenation":  # w·[θ; φ], a number for each half
+            width = inner if embedded else channels
+            self.compare = nn.Parameter(torch.randn(2, width) / width**0.5)
+        else:
+            self.compare = None
+        self.g = linear(channels, inner)
+        self.filter = filter(inner, channels)
+        self.norm = self.make_norm()
+
+    def make_norm(self) -> nn.Module:
+        """What comes before the residual; its scale starts at zero."""
+        norm = nn.BatchNorm1d(self.channels)
+        if self.wiring == "plain":
+            nn.init.zeros_(norm.weight)
+        return norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check(x)
+        return self._added(x, self.operate(x.flatten(2).mT, x.shape[2:]))
+
+    def operate(self, tokens: Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
+        """F(A, Z) for tokens (B, N, C) on a grid of ``shape``: what is normalised and added, (B, N, C)."""
+        # One product for all three: it reads the tokens once, and so do its gradients.
+        weights = [*self._embeddings(), self.g.weight]
+        made = F.linear(tokens, torch.cat(weights))
+        *embedded, z = torch.split_with_sizes(made, [w.shape[0] for w in weights], -1)
+        query, key = embedded or (tokens, tokens)
+        return self.filter(self.connect(query, key, shape), z, self._seen(z, shape))
+
+    def affinity(self, tokens: Tensor, shape: tuple[int, ...] | None = None) -> Affinity:
+        """A for tokens (B, N, C), on a grid of ``shape``."""
+        query, key = [F.linear(tokens, w) for w in self._embeddings()] or (tokens, tokens)
+        return self.connect(query, key, shape)
+
+    def connect(self, query: Tensor, key: Tensor, shape: tuple[int, ...] | None) -> Affinity:
+        """A for embeddings (B, N, r)."""
+        return connect(query, self._seen(key, shape), self.graph, None if shape is None else tuple(shape))
+
+    def add(self, x: Tensor, affinity: Affinity) -> Tensor:
+        """Filter a map (B, C, *spatial) on a graph that is there already, and add what comes out."""
+        z = self.g(x.flatten(2).mT)
+        return self._added(x, self.filter(affinity, z, self._seen(z, x.shape[2:])))
+
+    def _added(self, x: Tensor, filtered: Tensor) -> Tensor:
+        normalised = self.norm(filtered.mT).reshape(x.shape)
+        return x + (normalised.relu() if self.wiring == "rectified" else normalised).to(x.dtype)
+
+    def attention(self, x: Tensor, index: Tensor) -> Tensor:
+        """What positions ``index`` (P,) of a map (B, C, *spatial) look at: (B, P, *spatial)."""
+        rows = self.affinity(x.flatten(2).mT, x.shape[2:]).rows(index)
+        if not self.subsample:
+            return rows.reshape(*rows.shape[:2], *x.shape[2:])
+        coarse = rows.reshape(*rows.shape[:2], *_pooled(x.shape[2:]))
+        return F.interpolate(coarse, tuple(x.shape[2:]), mode="nearest")
+
+    def check(self, x: Tensor) -> None:
+        """Refuse what does not fit."""
+        if x.ndim < 3 or x.shape[1] != self.channels:
+            raise VergenceError(
+                f"{type(self).__name__} takes (batch, {self.channels}, positions...), got {tuple(x.shape)}"
+            )
+        if self.training and isinstance(self.norm, nn.BatchNorm1d) and x.numel() == x.shape[1]:
+            raise VergenceError(
+                f"{type(self).__name__} cannot learn from one position of one sample: its BatchNorm needs more values"
+            )
+
+    def share(self) -> NonlocalBlock:
+        """Without embeddings of its own, for a stage that has one affinity for several blocks."""
+        self.theta = self.phi = self.compare = None
+        return self
+
+    def _embeddings(self) -> tuple[Tensor, ...]:
+        """What makes queries and keys of tokens; nothing where the tokens themselves are compared."""
+        halves: tuple[Tensor, ...] = () if self.compare is None else self.compare.unsqueeze(1).unbind()
+        if self.theta is None or self.phi is None:
+            return halves
+        if halves:  # w·(θ x) = (w θ)·x, for one number a position
+            return halves[0] @ self.theta.weight, halves[1] @ self.phi.weight
+        return self.theta.weight, self.phi.weight
+
+    def _seen(self, tokens: Tensor, shape: tuple[int, ...] | None) -> Tensor:
+        """The tokens (B, N, c) that are looked at: all of them, or the largest of each cell, (B, M, c)."""
+        if not self.subsample:
+            return tokens
+        if shape is None or not 1 <= len(shape) <= 3:
+            raise VergenceError(f"sub-sampling works on a grid of one to three dimensions, got {shape}")
+        pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(shape) - 1]
+        cells = pool(
+            tokens.mT.unflatten(-1, tuple(shape)), _cell(shape), ceil_mode=True
+        )  # the last of an odd number too
+        return cells.flatten(2).mT
+
+
+class SharedAffinity(nn.Module):
+    """Several blocks in a row on one graph: that of what comes into the first (a nonlocal stage of the public code)."""
+
+    def __init__(self, channels: int, block: Callable[[int], NonlocalBlock], units: int) -> None:
+        """``block`` makes each unit for so many channels."""
+        super().__init__()
+        if units < 1:
+            raise VergenceError(f"a stage has at least one unit, got {units}")
+        made = [block(channels) for _ in range(units)]
+        self.units = nn.ModuleList([made[0], *(unit.share() for unit in made[1:])])
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = self.units[0]
+        assert isinstance(first, NonlocalBlock)
+        first.check(x)
+        affinity = first.affinity(x.flatten(2).mT, x.shape[2:])
+        for unit in self.units:
+            x = unit.add(x, affinity)  # type: ignore[operator]
+        return x
+
+    def attention(self, x: Tensor, index: Tensor) -> Tensor:
+        """What positions ``index`` (P,) of a map (B, C, *spatial) look at: (B, P, *spatial)."""
+        return self.units[0].attention(x, index)  # type: ignore[operator]
+
+
+def _cell(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """What one key or value stands for."""
+    return (1, 2, 2) if len(shape) == 3 else (2,) * len(shape)
+
+
+def _pooled(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(-(-length // cell) for length, cell in zip(shape, _cell(shape), strict=True))

@@ -1,0 +1,341 @@
+"""The published nonlocal blocks, each a graph and a filter.
+
+==============================  ===============================================  ===============================
+block                           affinity                                         filter
+==============================  ===============================================  ===============================
+:class:`Nonlocal` (NL)          one of four kernels, by row or by size           ``A Z W``
+:class:`NonlocalStage` (NS)     the same                                         ``A Z W - Z W``
+:class:`DoubleAttention` (A2)   ``softmax(θ) softmax(φ)ᵀ``                       ``A Z W``
+:class:`CompactGeneralised`     ``vec(θ) vec(φ)ᵀ`` on N·m nodes, dot or RBF      ``A vec(Z)``, then W
+(CGNL)
+:class:`CrissCross` (CC)        ``softmax(θ φᵀ)`` on one's row and column        ``A Z``
+:class:`SpectralNonlocal`       ``relu(θ) relu(φ)ᵀ``, symmetrised and            ``Z W₁ + A Z W₂``
+(SNL)                           normalised by ``√(d_i d_j)``
+:class:`StableNonlocal` (gSNL)  as SNL                                           ``Z W₁ + A Z W₂ + (2A - I) Z W₃``
+:class:`ChebyshevNonlocal`      as SNL                                           ``Σ_k T_k(-A) Z W_k``
+:class:`PrintedCayleyNonlocal`  ``sigmoid(θ φᵀ)`` or as SNL, normalised as SNL   ``Z W₁ + 2 (L² Z W_h + Z) W₂``
+(CayleySNL)
+:class:`CayleyNonlocal`         as CayleySNL                                     Eq. 20: ``Z W_0 + 2 Re Σ_j C^j Z W_j``
+(CayleyExact)
+==============================  ===============================================  ===============================
+
+Where the appendix and the public code differ, ``reading`` chooses; the appendix is the default, for the claims are its.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vergence.errors import VergenceError
+from vergence.nn.graphfilter import Cayley, Chebyshev, Differences, Neighbours, PrintedCayley, Stable, linear
+from vergence.nn.nonlocal_block import NonlocalBlock, Wiring
+from vergence.ops import Affinity, FactoredAffinity, Graph, compact
+from vergence.ops.affinity import wide
+from vergence.ops.graph import Kernel, devectorise, vectorise
+
+NonlocalKernel = Literal["embedded-gaussian", "gaussian", "dot", "concatenation"]
+
+
+def _graph(kernel: NonlocalKernel) -> Graph:
+    if kernel in ("dot", "concatenation"):  # these may be negative or zero: Wang et al. divide by the size
+        return Graph(kernel, normalise="size")
+    return Graph("gaussian")
+
+
+def _spectral(kernel: Kernel) -> Graph:
+    return Graph(kernel, symmetrise=True, normalise="symmetric")
+
+
+class Nonlocal(NonlocalBlock):
+    """The nonlocal block of Wang et al. (2018). The ``gaussian`` kernel has no embeddings."""
+
+    def __init__(
+        self,
+        channels: int,
+        inner: int | None = None,
+        kernel: NonlocalKernel = "embedded-gaussian",
+        subsample: bool = False,
+        wiring: Wiring = "plain",
+    ) -> None:
+        super().__init__(
+            channels,
+            inner,
+            graph=_graph(kernel),
+            filter=Neighbours,
+            embedded=kernel != "gaussian",
+            subsample=subsample,
+            wiring=wiring,
+        )
+
+
+class NonlocalStage(NonlocalBlock):
+    """The nonlocal stage of Tao et al. (2018): what the others have minus what is here, ``(A Z - Z) W``.
+
+    The public code (``reading="code"``) has the opposite sign, which W can undo.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        inner: int | None = None,
+        kernel: NonlocalKernel = "embedded-gaussian",
+        subsample: bool = False,
+        reading: Literal["paper", "code"] = "paper",
+        wiring: Wiring = "plain",
+    ) -> None:
+        super().__init__(
+            channels,
+            inner,
+            graph=_graph(kernel),
+            filter=partial(Differences, reading=reading),
+            embedded=kernel != "gaussian",
+            subsample=subsample,
+            wiring=wiring,
+        )
+
+
+class DoubleAttention(NonlocalBlock):
+    """The double attention of Chen et al. (2018): gather into a few descriptors, hand them out again.
+
+    Rows of its affinity sum to one. The public code (``reading="code"``) has ``relu(θ) relu(φ)ᵀ``, not normalised.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        inner: int | None = None,
+        subsample: bool = False,
+        reading: Literal["paper", "code"] = "paper",
+        wiring: Wiring = "plain",
+    ) -> None:
+        graph = Graph("softmaxes" if reading == "paper" else "relu", normalise="none")
+        super().__init__(channels, inner, graph=graph, filter=Neighbours, subsample=subsample, wiring=wiring)
+
+
+class SpectralNonlocal(NonlocalBlock):
+    """The spectral nonlocal block: a first-order Chebyshev filter with both weights free, in time linear in N.
+
+    The authors' earlier code (``affinity="softmax"``) takes the affinity of NL, which is not symmetric.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        inner: int | None = None,
+        affinity: Literal["symmetric", "softmax"] = "symmetric",
+        wiring: Wiring = "plain",
+    ) -> None:
+        graph = _spectral("relu") if affinity == "symmetric" else Graph("gaussian")
+        super().__init__(channels, inner, graph=graph, filter=Chebyshev, wiring=wiring)
+
+
+class StableNonlocal(NonlocalBlock):
+    """gSNL: the generalised spectral nonlocal block. It can represent what SNL can, and nothing more.
+
+    The authors' earlier code, where it comes from (``affinity="softmax"``), takes the affinity of NL.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        inner: int | None = None,
+        affinity: Literal["symmetric", "softmax"] = "symmetric",
+        wiring: Wiring = "plain",
+    ) -> None:
+        graph = _spectral("relu") if affinity == "symmetric" else Graph("gaussian")
+        super().__init__(channels, inner, graph=graph, filter=Stable, wiring=wiring)
+
+
+class ChebyshevNonlocal(NonlocalBlock):
+    """ChebySNL: SNL with a Chebyshev filter of any order, of the scaled Laplacian ``-A``."""
+
+    def __init__(
+        self,
+        channels: int,
+        inner: int | None = None,
+        order: int = 2,
+        weights: Literal["free", "tied"] = "free",
+        wiring: Wiring = "plain",
+    ) -> None:
+        made = partial(Chebyshev, order=order, of="laplacian", weights=weights)
+        super().__init__(channels, inner, graph=_spectral("relu"), filter=made, wiring=wiring)
+
+
+class PrintedCayleyNonlocal(NonlocalBlock):
+    """CayleySNL, with Eq. 22 as printed. With the ``relu`` kernel of the public code it is linear in N."""
+
+    def __init__(
+        self,
+        channels: int,
+        inner: int | None = None,
+        kernel: Literal["sigmoid", "relu"] = "sigmoid",
+        reading: Literal["paper", "code"] = "paper",
+        wiring: Wiring = "plain",
+    ) -> None:
+        made = partial(PrintedCayley, reading=reading)
+        super().__init__(channels, inner, graph=_spectral(kernel), filter=made, wiring=wiring)
+
+
+class CayleyNonlocal(NonlocalBlock):
+    """CayleyExact: the filter of Eq. 20 itself. With the ``relu`` kernel it is linear in N.
+
+    The exact solver cannot be exported to ONNX, which has no operator for it; ``jacobi`` can.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        inner: int | None = None,
+        kernel: Literal["sigmoid", "relu"] = "relu",
+        order: int = 1,
+        solver: Literal["exact", "jacobi"] = "exact",
+        iterations: int = 20,
+        wiring: Wiring = "plain",
+    ) -> None:
+        made = partial(Cayley, order=order, solver=solver, iterations=iterations)
+        super().__init__(channels, inner, graph=_spectral(kernel), filter=made, wiring=wiring)
+
+
+class CrissCross(NonlocalBlock):
+    """The criss-cross attention of Huang et al. (2019): one's row and column, ``recurrence`` times with shared weights.
+
+    Embeddings are an eighth of the channels, values keep them all, and a number γ that starts at zero stands in the
+    place of BatchNorm. Twice reaches every position of a picture.
+    """
+
+    def __init__(self, channels: int, inner: int | None = None, recurrence: int = 1) -> None:
+        if recurrence < 1:
+            raise VergenceError(f"criss-cross attention is done at least once, got recurrence={recurrence}")
+        inner = max(channels // 8, 1) if inner is None else inner
+        graph = Graph("gaussian", support="criss-cross")
+        super().__init__(channels, inner, graph=graph, filter=lambda *_: _Look())
+        self.g = linear(channels, channels)
+        self.recurrence = recurrence
+
+    def make_norm(self) -> nn.Module:
+        return _Scale()
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(self.recurrence):
+            x = super().forward(x)
+        return x
+
+
+class CompactGeneralised(NonlocalBlock):
+    """The compact generalised nonlocal block of Yue et al. (2018): every channel of every position is a node.
+
+    Channels look at each other within ``groups``. As in the public code, W works by group and GroupNorm follows; the
+    kernel there is the radial one with a Taylor series to order 2. The affinity is not normalised (Eq. 16), though the
+    sentence above it divides by the degree: ``normalise="row"``.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        inner: int | None = None,
+        groups: int = 1,
+        kernel: Literal["dot", "rbf"] = "rbf",
+        order: int = 2,
+        gamma: float = 1e-4,
+        normalise: Literal["none", "row", "size"] = "none",
+        wiring: Wiring = "plain",
+    ) -> None:
+        inner = max(channels // 2, 1) if inner is None else inner
+        if groups < 1 or channels % groups or inner % groups:
+            raise VergenceError(
+                f"CompactGeneralised needs channels and inner divisible by groups, "
+                f"got channels={channels}, inner={inner} and groups={groups}"
+            )
+        if order < 1 or not gamma > 0:
+            raise VergenceError(f"the Taylor series has an order of at least 1 and gamma > 0, got {order} and {gamma}")
+        self.groups = groups
+        self.compare_by = partial(compact, groups=groups, kernel=kernel, order=order, gamma=gamma, normalise=normalise)
+        made = partial(_Grouped, groups=groups)
+        super().__init__(channels, inner, graph=Graph("dot", normalise=normalise), filter=made, wiring=wiring)
+
+    def make_norm(self) -> nn.Module:
+        norm = _WideGroupNorm(self.groups, self.channels)
+        if self.wiring == "plain":
+            nn.init.zeros_(norm.weight)
+        return norm
+
+    def connect(self, query: Tensor, key: Tensor, shape: tuple[int, ...] | None) -> Affinity:
+        return self.compare_by(wide(query), wide(key))
+
+    def attention(self, x: Tensor, index: Tensor) -> Tensor:
+        """What positions look at, added up over groups and channels."""
+        nodes = self.affinity(x.flatten(2).mT)
+        assert isinstance(nodes, FactoredAffinity)
+        positions = x.shape[2:].numel()
+        left, right = (t.unflatten(-2, (positions, -1)).sum(-2) for t in (nodes.left, nodes.right))  # (B, groups, N, r)
+        rows = (left[..., index, :] @ right.mT).sum(1)
+        return rows.reshape(*rows.shape[:2], *x.shape[2:])
+
+
+class _Look(nn.Module):
+    """``A Z``."""
+
+    def forward(self, affinity: Affinity, z: Tensor, seen: Tensor) -> Tensor:
+        return affinity @ seen
+
+
+class _Scale(nn.Module):
+    """γ times it; γ starts at zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gamma * x
+
+
+class _WideGroupNorm(nn.GroupNorm):
+    """In float32 at least: what comes in are sums over all nodes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.group_norm(wide(x), self.num_groups, wide(self.weight), wide(self.bias), self.eps)
+
+
+class _Grouped(nn.Module):
+    """``A vec(Z)``, then W by group. Sums over so many nodes are taken in float32 at least."""
+
+    def __init__(self, inner: int, channels: int, groups: int) -> None:
+        super().__init__()
+        self.groups = groups
+        self.w = linear(inner // groups, channels)  # as a grouped convolution keeps it: (channels, inner / groups)
+
+    def forward(self, affinity: Affinity, z: Tensor, seen: Tensor) -> Tensor:
+        mixed = devectorise(affinity @ vectorise(wide(seen), self.groups), z.shape[-2])
+        weight = self.w.weight.to(mixed.dtype)
+        if self.groups == 1:
+            return F.linear(mixed, weight)
+        weight = weight.unflatten(0, (self.groups, -1))
+        return torch.einsum("bngc,gdc->bngd", mixed.unflatten(-1, (self.groups, -1)), weight).flatten(-2)
+
+
+BLOCKS: Mapping[str, Callable[..., NonlocalBlock]] = {
+    "nl": Nonlocal,
+    "nl-gaussian": partial(Nonlocal, kernel="gaussian"),
+    "nl-dot": partial(Nonlocal, kernel="dot"),
+    "nl-concatenation": partial(Nonlocal, kernel="concatenation"),
+    "ns": NonlocalStage,
+    "a2": DoubleAttention,
+    "cgnl": CompactGeneralised,
+    "cgnl-dot": partial(CompactGeneralised, kernel="dot"),
+    "cc": CrissCross,
+    "cc-twice": partial(CrissCross, recurrence=2),
+    "snl": SpectralNonlocal,
+    "gsnl": StableNonlocal,
+    "chebysnl": ChebyshevNonlocal,
+    "cayleysnl": PrintedCayleyNonlocal,
+    "cayleysnl-relu": partial(PrintedCayleyNonlocal, kernel="relu"),
+    "cayleyexact": CayleyNonlocal,
+}
+"""The published blocks by name: each is made for so many channels, with ``inner`` and the options of its class."""

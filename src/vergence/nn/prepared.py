@@ -1,0 +1,109 @@
+"""Convolutions made ready once for a CPU, and without gradients: the bias, the ReLU and a sum with what is there are
+part of them, so that results go to memory once.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from vergence.ops.scale import add_pointwise
+from vergence.ops.winograd import tiled_convolution, tiled_kernel
+
+FEWEST = 32
+"""Channels from which on fewer products are worth their sums."""
+
+
+def quick(x: Tensor) -> torch.dtype | None:
+    """The type in which pictures can be convolved by what was `Prepared`, if they can: real ones in single precision,
+    on a CPU, without gradients. That is bfloat16 under autocast to it, where the processor multiplies in it."""
+    here = type(x) is Tensor and x.device.type == "cpu" and x.dtype == torch.float32
+    if not here or torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return None
+    if not torch.is_autocast_enabled("cpu"):
+        return x.dtype
+    return torch.bfloat16 if torch.get_autocast_dtype("cpu") == torch.bfloat16 and halves() else None
+
+
+@cache
+def fused() -> Any:
+    """PyTorch's fused convolutions (oneDNN's), where it has them."""
+    able = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
+    return torch.ops.mkldnn if able else None
+
+
+@cache
+def halves() -> bool:
+    """Whether fused convolutions of bfloat16 are faster than those of float32."""
+    able = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    return fused() is not None and bool(able())
+
+
+class Prepared:
+    """Pictures (B, I, H, W) convolved by a kernel (O, I, k, k) with a bias: (B, O, H', W'), channels last in memory.
+
+    The result is of the type of the pictures. A negative ``padding`` cuts off what it would add.
+    """
+
+    def __init__(self, kernel: Tensor, bias: Tensor | None, stride: int = 1, padding: int = 0) -> None:
+        self.kernel, self.bias, self.stride, self.padding = kernel, bias, stride, padding
+        tiled = stride == 1 and kernel.shape[-1] in (3, 5) and min(kernel.shape[:2]) >= FEWEST
+        self.tiles = tiled_kernel(kernel) if tiled else None
+        self.packed: dict[torch.dtype, tuple[Tensor, Tensor | None]] = {}
+
+    def __call__(self, x: Tensor, rectified: bool = True) -> Tensor:
+        """The convolution, and its ReLU if asked for."""
+        return self._made(*self._within(x), rectified)
+
+    def _made(self, x: Tensor, padding: int, rectified: bool) -> Tensor:
+        if self.tiles is not None:
+            # In the kernel's type: the sums of halves would lose too many digits.
+            made = tiled_convolution(x.to(self.tiles.dtype), self.tiles, self.bias, padding)
+            # Of tiles that reach over the border a part is kept: the ReLU puts that together as well.
+            return (torch.relu(made) if rectified else made).to(x.dtype)
+        if fused() is None:
+            return _rectified(F.conv2d(x, *self._typed(x), self.stride, padding), rectified)
+        after = "relu" if rectified else "none"
+        result: Tensor = fused()._convolution_pointwise(x, *self._weights(x, padding), after, [], "")
+        return result
+
+    def add_to(self, out: Tensor, x: Tensor, rectified: bool = True) -> Tensor:
+        """The convolution added to what is in ``out``, and the ReLU of that."""
+        x, padding = self._within(x)
+        if not rectified and self.kernel.shape[-1] == self.stride == 1 and not padding:
+            kernel, bias = self._typed(x)
+            made = add_pointwise(out, x, kernel.flatten(1))  # oneDNN is slow at it for some sizes
+            return made if bias is None else made.add_(bias.view(-1, 1, 1))
+        if fused() is None or self.tiles is not None:
+            return _rectified(out.add_(self._made(x, padding, rectified=False)), rectified)
+        after = "relu" if rectified else None
+        result: Tensor = fused()._convolution_pointwise_.binary(
+            out, x, *self._weights(x, padding), "add", 1.0, after, [], ""
+        )
+        return result
+
+    def _within(self, x: Tensor) -> tuple[Tensor, int]:
+        if self.padding >= 0:
+            return x, self.padding
+        cut = x[..., -self.padding : self.padding, -self.padding : self.padding]
+        return cut.contiguous(memory_format=torch.channels_last), 0
+
+    def _typed(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        return self.kernel.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype)
+
+    def _weights(self, x: Tensor, padding: int) -> tuple[Any, ...]:
+        """What a fused convolution takes: the kernel in its own order, the bias, and how to go."""
+        how = [padding] * 2, [self.stride] * 2, [1, 1], 1
+        if x.dtype not in self.packed:
+            pack: Any = torch._C._nn.mkldnn_reorder_conv2d_weight
+            kernel, bias = self._typed(x)
+            self.packed[x.dtype] = pack(kernel.contiguous().to_mkldnn(), *how, list(x.shape)), bias
+        return *self.packed[x.dtype], *how
+
+
+def _rectified(x: Tensor, rectified: bool) -> Tensor:
+    return F.relu(x, inplace=True) if rectified else x

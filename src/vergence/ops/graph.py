@@ -1,0 +1,231 @@
+"""Graphs of positions: a kernel that compares two of them, made symmetric or not, normalised, and where it holds.
+
+The kernels, for embeddings ``q`` of the position that looks and ``k`` of the one that is looked at:
+
+===============  ==================================================================================
+``dot``          ``q·k``
+``gaussian``     ``exp(q·k)``; of the features themselves, or (*embedded*) of embeddings
+``concatenation``  ``relu(q + k)`` of embeddings one wide: ``w·[θ; φ]`` is the sum of two of them
+``sigmoid``      ``1 / (1 + exp(-q·k))``
+``relu``         ``relu(q)·relu(k)``
+``softmaxes``    ``softmax(q)·softmax(k)``, over the channels of q and over the positions of k
+===============  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from vergence.ops.affinity import (
+    Affinity,
+    CrissCrossAffinity,
+    DenseAffinity,
+    FactoredAffinity,
+    MirroredAffinity,
+    SoftmaxAffinity,
+    SortedAffinity,
+    TiledAffinity,
+    criss_cross,
+    full_precision,
+    product,
+    reciprocal,
+    wide,
+    window,
+)
+
+Kernel = Literal["dot", "gaussian", "concatenation", "sigmoid", "relu", "softmaxes"]
+Normalisation = Literal["row", "symmetric", "size", "none"]
+Support = Literal["everywhere", "criss-cross"] | int
+FACTORED: tuple[Kernel, ...] = ("dot", "relu", "softmaxes")
+"""Kernels that are products of thin factors."""
+
+FEW = 256
+"""So few positions that calls cost more than arithmetic."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """How positions are connected."""
+
+    kernel: Kernel = "gaussian"
+    symmetrise: bool = False
+    """``½(M + Mᵀ)``, before it is normalised."""
+    normalise: Normalisation = "row"
+    """By the degree of the row, by the roots of both degrees, by how many positions are looked at, or not at all."""
+    support: Support = "everywhere"
+    """Everywhere, on one's row and column, or within a window that reaches so far in every direction."""
+
+
+def connect(query: Tensor, key: Tensor, graph: Graph, shape: tuple[int, ...] | None = None) -> Affinity:
+    """The affinity of embeddings (..., N, r) and (..., M, r), in its cheapest form. Differentiable.
+
+    ``shape`` is that of the grid of positions, for a support that needs one. Any combination works, as a matrix where
+    nothing better is known.
+    """
+    square = graph.symmetrise or graph.normalise == "symmetric" or graph.support != "everywhere"
+    if square and query.shape[-2] != key.shape[-2]:
+        raise ValueError(f"{graph} compares positions with themselves, got {query.shape[-2]} and {key.shape[-2]}")
+    if graph.support != "everywhere" and math.prod(shape or ()) != query.shape[-2]:
+        raise ValueError(f"the support {graph.support!r} needs the grid of {query.shape[-2]} positions, got {shape}")
+    plain = (graph.symmetrise, graph.normalise) == (False, "row")
+    if graph.support == "criss-cross" and graph.kernel == "gaussian" and plain and shape and query.shape[-2] > FEW // 4:
+        return CrissCrossAffinity(query, key, shape)
+    if graph.support != "everywhere":
+        return _dense(query, key, graph, shape)
+    if graph.kernel == "gaussian" and plain:
+        return SoftmaxAffinity(query, key)
+    # Few positions are quickest as a matrix; and exporters have neither tiles nor a search in a sorted list.
+    small = key.shape[-2] <= FEW or torch.compiler.is_exporting()
+    if graph.kernel == "concatenation" and not (small or graph.symmetrise or graph.normalise == "symmetric"):
+        found = SortedAffinity(query, key, 1 / key.shape[-2] if graph.normalise == "size" else 1.0)
+        return found.by_degree() if graph.normalise == "row" else found
+    if graph.kernel in ("sigmoid", "gaussian") and not small and graph.symmetrise and graph.normalise == "symmetric":
+        return TiledAffinity.normalised(query, key, graph.kernel)
+    if graph.kernel in FACTORED and not denser(query, key, graph):
+        return _factored(query, key, graph)
+    return _dense(query, key, graph, shape)
+
+
+def denser(query: Tensor, key: Tensor, graph: Graph) -> bool:
+    """Whether the matrix costs less than its factors: forming it and one product with it, in multiply-adds.
+
+    An exported program keeps to the factors, so that it holds for any number of positions.
+    """
+    if torch.compiler.is_exporting():
+        return False
+    positions, seen, width = query.shape[-2], key.shape[-2], query.shape[-1]
+    rank = 2 * width if graph.symmetrise else width
+    return 2 * positions * seen <= rank * (positions + seen)
+
+
+def kernel(query: Tensor, key: Tensor, kind: Kernel) -> Tensor:
+    """The kernel of every pair, (..., N, M), in float32 at least. A ``gaussian`` overflows where scores exceed 88."""
+    with full_precision(query):
+        query, key = (wide(t) for t in embed(query, key, kind))
+        if kind == "concatenation":
+            return (query + key.mT).relu()
+        scores = product(query, key.mT)
+        return scores.exp() if kind == "gaussian" else scores.sigmoid() if kind == "sigmoid" else scores
+
+
+def embed(query: Tensor, key: Tensor, kind: Kernel) -> tuple[Tensor, Tensor]:
+    """What a kernel does to each position before it compares two."""
+    if kind == "relu":
+        return query.relu(), key.relu()
+    if kind == "softmaxes":
+        return query.softmax(-1), key.softmax(-2)
+    return query, key
+
+
+def compact(
+    theta: Tensor,
+    phi: Tensor,
+    groups: int = 1,
+    kernel: Literal["dot", "rbf"] = "dot",
+    order: int = 2,
+    gamma: float = 1e-4,
+    normalise: Normalisation = "none",
+) -> FactoredAffinity:
+    """The graph of the compact generalised nonlocal block: a node for every channel of every position. Differentiable.
+
+    Embeddings (..., N, m) become (..., groups, N·m/groups) nodes, and two nodes of a group are compared by the product
+    ``t p`` of their values, or by ``exp(-γ (t - p)²)`` with ``t² = p² = 1`` as its authors put it:
+    ``exp(-2γ) exp(2γ t p)``, of which a Taylor series is kept to ``order``. Either is a product of thin factors.
+    """
+    t, p = (vectorise(x, groups) for x in (theta, phi))
+    if kernel == "rbf":
+        share = [math.exp(-2 * gamma) * (2 * gamma) ** k / math.factorial(k) for k in range(order + 1)]
+        t, p = _powers(t, share), _powers(p, [1.0] * len(share))
+    return _divided(_NodeAffinity(t, p), normalise)
+
+
+class _NodeAffinity(FactoredAffinity):
+    """Of few columns, each by itself in memory."""
+
+    def scatter(self, y: Tensor) -> Tensor:
+        # As a row, so that the gradient of the columns lies as they do: many times as fast as the usual order.
+        return product(y.to(self.left.dtype).mT, self.left.mT).mT
+
+
+def _powers(nodes: Tensor, scales: Sequence[float]) -> Tensor:
+    """Scaled powers of nodes (..., M, 1) from 0 on: (..., M, K). In memory each power lies by itself, as products with
+    so few columns like it."""
+    x = wide(nodes).squeeze(-1)
+    powers = [torch.ones_like(x)]
+    for _ in scales[1:]:
+        powers.append(x if len(powers) == 1 else powers[-1] * x)
+    scaled = [power if scale == 1.0 else scale * power for scale, power in zip(scales, powers, strict=True)]
+    return torch.stack(scaled, -2).mT.to(nodes.dtype)
+
+
+def vectorise(x: Tensor, groups: int) -> Tensor:
+    """(..., N, m) as nodes (..., groups, N·m/groups, 1)."""
+    parts = x.unflatten(-1, (groups, -1)).movedim(-2, -3)  # (..., groups, N, m / groups)
+    return parts.flatten(-2).unsqueeze(-1)
+
+
+def devectorise(nodes: Tensor, positions: int) -> Tensor:
+    """Nodes (..., groups, N·m/groups, 1) as (..., N, m)."""
+    return nodes.squeeze(-1).unflatten(-1, (positions, -1)).movedim(-3, -2).flatten(-2)
+
+
+def _factored(query: Tensor, key: Tensor, graph: Graph) -> FactoredAffinity:
+    query, key = embed(query, key, graph.kernel)
+    if graph.symmetrise and graph.normalise != "size":
+        return _divided(MirroredAffinity(torch.cat([query, key], -1)), graph.normalise)
+    if graph.symmetrise:
+        query, key = torch.cat([query, key], -1), torch.cat([key, query], -1) / 2
+    return _divided(FactoredAffinity(query, key), graph.normalise)
+
+
+def _divided(found: FactoredAffinity, how: Normalisation) -> FactoredAffinity:
+    if how == "size":
+        return FactoredAffinity(found.left, found.right, 1 / found.right.shape[-2])
+    return found.by_rows() if how == "row" else found.by_roots() if how == "symmetric" else found
+
+
+def _dense(query: Tensor, key: Tensor, graph: Graph, shape: tuple[int, ...] | None) -> DenseAffinity:
+    inside = None if graph.support == "everywhere" else _inside(graph.support, shape or (), query.device)
+    with full_precision(query):
+        if graph.kernel == "gaussian" and (graph.symmetrise, graph.normalise) == (False, "row"):
+            scores = product(wide(query), wide(key).mT)
+            return DenseAffinity((scores if inside is None else scores.masked_fill(~inside, -math.inf)).softmax(-1))
+        if graph.kernel == "gaussian" and graph.normalise in ("row", "symmetric"):
+            matrix = _safe_gaussian(query, key, inside)
+        else:
+            matrix = kernel(query, key, graph.kernel)
+            matrix = matrix if inside is None else matrix * inside
+        if graph.symmetrise:
+            matrix = (matrix + matrix.mT) / 2
+        seen = matrix.shape[-1] if inside is None else inside.sum(-1, keepdim=True)
+        return DenseAffinity(_normalised(matrix, graph.normalise, seen))
+
+
+def _inside(support: Support, shape: tuple[int, ...], device: torch.device) -> Tensor:
+    return window(shape, support, device) if isinstance(support, int) else criss_cross(shape, device)
+
+
+def _safe_gaussian(query: Tensor, key: Tensor, inside: Tensor | None) -> Tensor:
+    """``exp(q·k)`` up to a constant that the degrees cancel. Without it exp overflows."""
+    scores = product(wide(query), wide(key).mT)
+    if inside is not None:
+        scores = scores.masked_fill(~inside, -math.inf)
+    return (scores - scores.detach().amax((-2, -1), keepdim=True)).exp()
+
+
+def _normalised(matrix: Tensor, how: Normalisation, seen: Tensor | int) -> Tensor:
+    if how == "none":
+        return matrix
+    if how == "size":
+        return matrix / seen
+    degree = matrix.sum(-1, keepdim=True)
+    if how == "row":
+        return matrix * reciprocal(degree)
+    root = reciprocal(degree, torch.rsqrt)
+    return root * matrix * root.mT

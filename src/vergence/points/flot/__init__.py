@@ -1,0 +1,25 @@
+"""FLOT: scene flow on point clouds guided by optimal transport."""
+
+from vergence.about import About
+
+ABOUT = About(
+    name="flot",
+    title="FLOT: Scene Flow on Point Clouds Guided by Optimal Transport",
+    authors=("Gilles Puy", "Alexandre Boulch", "Renaud Marlet"),
+    venue="ECCV 2020",
+    tasks=("scene flow",),
+    summary=(
+        "Two point clouds of one scene, an instant apart, give one motion vector for every point of the first. Points "
+        "are matched by an unrolled, relaxed optimal transport between learnt features, and a small network smooths "
+        "the flow that this gives; all of it has 111,109 parameters."
+    ),
+    citation=(
+        "@inproceedings{puy2020flot,\n"
+        "  title={{FLOT}: Scene Flow on Point Clouds Guided by Optimal Transport},\n"
+        "  author={Puy, Gilles and Boulch, Alexandre and Marlet, Renaud},\n"
+        "  booktitle={European Conference on Computer Vision (ECCV)},\n"
+        "  year={2020}\n"
+        "}"
+    ),
+    links=("https://github.com/valeoai/FLOT",),
+)

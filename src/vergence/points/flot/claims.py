@@ -1,0 +1,244 @@
+"""What the paper says that can be found false: its optimisation, its limits, its invariances, and what it measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from vergence.claims import Claim, Evidence, Needs
+from vergence.ops.transport import barycentres, cosine_cost, gibbs, relaxation, scalings, sinkhorn, within
+from vergence.points.flot.model import FLOT, Model, as_published, build
+from vergence.reference import scene_flow as plain
+from vergence.seeding import generator
+
+ROUNDING = 1e-9
+"""What float64 may differ by when two ways to compute one thing agree."""
+SEEDS = range(3)
+
+
+def _uniform(*shape: int, seed: str) -> Tensor:
+    return torch.rand(*shape, generator=generator("claims", seed), dtype=torch.float64)
+
+
+def _clouds(n: int = 60, m: int = 50) -> tuple[Tensor, Tensor]:
+    """Two clouds (1, N, 3) of a room 12 m wide: some pairs are out of reach."""
+    return 12 * _uniform(1, n, 3, seed="p"), 12 * _uniform(1, m, 3, seed="q")
+
+
+def _network(model: Model = Model(neighbours=8)) -> FLOT:
+    """With random scales, shifts and weights of its two numbers, in float64."""
+    network = build(model).double()
+    source = generator("claims", "network")
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            noise = torch.randn(parameter.shape, generator=source, dtype=torch.float64)
+            parameter.copy_(noise * (0.3 if parameter.dim() == 1 else parameter.shape[1] ** -0.5))
+            if "scales" in name:
+                parameter.add_(1)
+            elif name.startswith("log_"):
+                parameter.sub_(2)
+    return network.eval()
+
+
+# The optimisation ----------------------------------------------------------------------------------------------------
+
+
+def algorithm_solves_the_problem(_: Evidence) -> float:
+    """How far the conditions of Eq. 2's optimum are missed after 2000 iterations of Alg. 1."""
+    n, eps, mass = 40, 0.1, 0.3
+    cost = 2 * _uniform(n, n, seed="cost")
+    plan = sinkhorn(cost, eps, mass, 2000)
+    of_rows, of_columns = (n * plan.sum(1)).log().unsqueeze(1), (n * plan.sum(0)).log()
+    return float((cost + eps * plan.log() + mass * of_rows + mass * of_columns).abs().max())
+
+
+def fixed_mass_is_the_ideal_problem(_: Evidence) -> float:
+    """How far rows and columns are from 1/n, Eq. 1's constraints, when mass is worth 1e9."""
+    plan = sinkhorn(2 * _uniform(40, 40, seed="cost"), 0.1, 1e9, 2000)
+    return float(torch.cat([plan.sum(0), plan.sum(1)]).sub(1 / 40).abs().max())
+
+
+def free_mass_is_flot0(_: Evidence) -> float:
+    """Eq. 5: what any number of iterations makes of ``exp(-C / eps)`` when mass is worth nothing."""
+    cost = 2 * _uniform(40, 30, seed="cost")
+    return float((sinkhorn(cost, 0.1, 0.0, 5) - (-cost / 0.1).exp()).abs().max())
+
+
+def flot0_is_attention(_: Evidence) -> float:
+    """Eq. 8: the model's flow without iterations, and PyTorch's masked attention, both ways."""
+    p, q = _clouds()
+    x, y = (_uniform(1, cloud.shape[1], 16, seed=name).requires_grad_() for name, cloud in (("x", p), ("y", q)))
+    network = _network(Model(iterations=0, reach=6.0))
+    ours = network.flow(network.kernel(x, y, p, q), p, q)
+    scores = -cosine_cost(x, y) / network.eps
+    near = (p.unsqueeze(2) - q.unsqueeze(1)).norm(dim=-1) < 6.0
+    theirs = scores.masked_fill(~near, -math.inf).softmax(-1) @ q - p
+    return _worst(ours, theirs, [x, y, network.log_eps])
+
+
+def permutations_are_found(_: Evidence) -> float:
+    """Eqs. 1 and 6 in the perfect world: the flow for costs of 0 between partners and more elsewhere, any mass."""
+    p = 5 * _uniform(30, 3, seed="p")
+    order = torch.randperm(30, generator=generator("claims", "order"))
+    truth = _uniform(30, 3, seed="flow")
+    q = torch.empty_like(p).index_copy(0, order, p + truth)
+    cost = 1 + _uniform(30, 30, seed="cost")
+    cost[torch.arange(30), order] = 0
+    kernel = gibbs(cost, 0.03)
+    worst = 0.0
+    for mass in (0.0, 0.01, 1.0, math.inf):
+        b = scalings(kernel, relaxation(0.03, mass), 1)[1]
+        worst = max(worst, float((barycentres(kernel, b, q)[0] - p - truth).abs().max()))
+    return worst
+
+
+# The network ---------------------------------------------------------------------------------------------------------
+
+
+def network_is_the_published_one(_: Evidence) -> float:
+    """The flow and every gradient, against the direct transcription with the same weights (K = 0, 1 and 3)."""
+    p, q = _clouds()
+    worst = 0.0
+    for iterations in (0, 1, 3):
+        network = _network(Model(iterations=iterations, neighbours=8, average="guarded"))
+        theirs = plain.flot(p, q, as_published(network), iterations, k=8)
+        # Without iterations mass plays no part.
+        leaves = [w for name, w in network.named_parameters() if iterations or name != "log_mass"]
+        worst = max(worst, _worst(network(p, q)["flow"], theirs["flow"], leaves))
+    return worst
+
+
+def _worst(ours: Tensor, theirs: Tensor, leaves: Sequence[Tensor]) -> float:
+    """The largest difference of two results and, relative to its size, of their gradients."""
+    probe = torch.randn(ours.shape, generator=generator("claims", "probe"), dtype=ours.dtype)
+    grads = (torch.autograd.grad(result, leaves, probe, retain_graph=True) for result in (ours, theirs))
+    pairs = [(a, b, float(b.abs().max()) + 1) for a, b in zip(*grads, strict=True)]
+    return max(float((a - b).detach().abs().max()) / size for a, b, size in [(ours, theirs, 1.0), *pairs])
+
+
+def order_does_not_matter(_: Evidence) -> float:
+    """Permuting the first cloud permutes the flow; permuting the second changes nothing."""
+    p, q = _clouds()
+    network = _network()
+    source = generator("claims", "order")
+    of_p, of_q = torch.randperm(60, generator=source), torch.randperm(50, generator=source)
+    with torch.no_grad():
+        return float((network(p[:, of_p], q[:, of_q])["flow"] - network(p, q)["flow"][:, of_p]).abs().max())
+
+
+def place_does_not_matter(_: Evidence) -> float:
+    """Moving both clouds by 100 m; and the features when one cloud alone is moved."""
+    p, q = _clouds()
+    network = _network()
+    far = torch.tensor([100.0, -50.0, 80.0], dtype=torch.float64)
+    with torch.no_grad():
+        moved = (network(p + far, q + far)["flow"] - network(p, q)["flow"]).abs().max()
+        graph = network.graph(q)
+        alone = (network.features(q + far, q + far, graph) - network.features(q, q, graph)).abs().max()
+    return float(torch.maximum(moved, alone))
+
+
+def targets_are_between_candidates(_: Evidence) -> float:
+    """How far outside the convex hull of the points within reach a matched point lies, at most: over many directions,
+    how far it goes beyond the farthest candidate. Infinite if a point without candidates moves."""
+    p, q = _clouds()
+    p = torch.cat([p, p.new_full((1, 1, 3), 100.0)], 1)  # far from everything
+    network = _network(Model(reach=4.0, neighbours=8))
+    with torch.no_grad():
+        flow = network(p, q)["before"][0]
+    near = within(p[0], q[0], 4.0)
+    directions = torch.nn.functional.normalize(_uniform(500, 3, seed="directions") - 0.5, dim=1)
+    farthest = (q[0] @ directions.mT).expand(len(near), -1, -1).masked_fill(~near.unsqueeze(-1), -math.inf).amax(1)
+    beyond = (p[0] + flow) @ directions.mT - farthest
+    alone = ~near.any(1)
+    if not alone.any() or flow[alone].abs().max() > 0:
+        return math.inf
+    return float(beyond[~alone].max())
+
+
+def entropy_has_a_floor(_: Evidence) -> float:
+    """The least weight of the entropy over what the learnt number may become, from -1000 to 10."""
+    network = _network()
+    values = []
+    for value in (-1000.0, -24.1, -1.0, 0.0, 10.0):
+        with torch.no_grad():
+            network.log_eps.fill_(value)
+        values.append(network.eps.item())
+    return min(values)
+
+
+def parameters_match(_: Evidence) -> float:
+    with torch.device("meta"):
+        return float(sum(p.numel() for p in build(Model()).parameters()))
+
+
+# What was measured ---------------------------------------------------------------------------------------------------
+
+
+def _compared(
+    better: Mapping[str, str], worse: Mapping[str, str], difference: Callable[[Mapping, Mapping], float]
+) -> tuple[Callable[[Evidence], Sequence[float]], tuple[Needs, ...]]:
+    """Differences over seeds between two kinds of runs, each given by variant and preset."""
+    pairs = [(Needs(seed=seed, **better), Needs(seed=seed, **worse)) for seed in SEEDS]  # type: ignore[arg-type]
+
+    def measure(evidence: Evidence) -> Sequence[float]:
+        return [difference(evidence.metrics(b), evidence.metrics(w)) for b, w in pairs]
+
+    return measure, tuple(dict.fromkeys(need for pair in pairs for need in pair))
+
+
+def _empirical(
+    id: str,
+    statement: str,
+    source: str,
+    better: tuple[str, str],
+    worse: tuple[str, str],
+    difference: Callable[[Mapping[str, float], Mapping[str, float]], float],
+    unit: str,
+    paper: str,
+) -> Claim:
+    kinds = [{"variant": variant, "preset": preset} for variant, preset in (better, worse)]
+    measure, needs = _compared(kinds[0], kinds[1], difference)
+    return Claim(id, statement, source, "empirical", measure, 0.0, "above", unit, paper, needs)
+
+
+PERFECT, RESAMPLED = "tiny-perfect", "tiny"
+CLAIMS = (
+    Claim("optimum", "Algorithm 1 converges to the optimum of the relaxed transport problem.", "Eq. 2, Alg. 1", "exact",
+          algorithm_solves_the_problem, 1e-7),
+    Claim("fixed-mass", "With mass worth without limit, the plan meets the ideal constraints.", "Eqs. 1 and 2", "exact",
+          fixed_mass_is_the_ideal_problem, 1e-7),
+    Claim("free-mass", "With mass worth nothing, the plan is the kernel of the cost: FLOT₀.", "Eq. 5", "exact",
+          free_mass_is_flot0, ROUNDING),
+    Claim("attention", "FLOT₀'s flow is softmax attention over the points within reach.", "Eq. 8", "exact",
+          flot0_is_attention, ROUNDING),
+    Claim("perfect-world", "Where partners cost nothing, the transport gives the true flow, whatever mass is worth.",
+          "Eqs. 1 and 6", "exact", permutations_are_found, ROUNDING, unit="m"),
+    Claim("published-form", "The fast network is the published one, forward and backward (K = 0, 1, 3).",
+          "Fig. 1, Eqs. 3-7", "exact", network_is_the_published_one, 1e-7),
+    Claim("order", "The flow follows its points when they are reordered; the order of the second cloud is nothing.",
+          "Sec. 3.2", "exact", order_does_not_matter, ROUNDING, unit="m"),
+    Claim("place", "Moving both clouds together leaves the flow alone; so do features of one cloud that moves.",
+          "public code", "exact", place_does_not_matter, ROUNDING, unit="m"),
+    Claim("hull", "A matched point lies between the points within reach; one without any stays where it is.", "Eq. 6",
+          "exact", targets_are_between_candidates, ROUNDING, unit="m"),
+    Claim("entropy-floor", "The weight of the entropy never falls below 0.03.", "Sec. 3.3", "exact",
+          entropy_has_a_floor, 0.03, "at least", paper="0.03"),
+    Claim("parameters", "Trainable parameters.", "Table 2", "exact", lambda e: abs(parameters_match(e) - 111_109), 0,
+          paper="0.11 M (111,109)"),
+    _empirical("transport-helps", "In the perfect world, an iteration of transport beats none (EPE before refinement).",
+               "Table 1", ("flot", PERFECT), ("flot0", PERFECT), lambda k1, k0: k0["epe_before"] - k1["epe_before"],
+               "m of EPE", "+0.0016"),
+    _empirical("refinement-helps", "In the resampled world, refinement makes the flow better (EPE before and after).",
+               "Table 1", ("flot", RESAMPLED), ("flot", RESAMPLED), lambda run, _: run["epe_before"] - run["epe"],
+               "m of EPE", "+0.0936"),
+    _empirical("mass-follows-world", "Mass is held tighter in the perfect world than in the resampled one (K = 1).",
+               "Table 1", ("flot", PERFECT), ("flot", RESAMPLED), lambda one, other: one["power"] - other["power"],
+               "of λ/(λ+eps)", "+0.06"),
+    _empirical("cost-must-be-learnt", "With distance as the cost, flow is worse than with learnt features.", "Sec. 3.2",
+               ("flot", RESAMPLED), ("euclidean", RESAMPLED), lambda ours, other: other["epe"] - ours["epe"],
+               "m of EPE", ""),
+)  # fmt: skip

@@ -1,0 +1,208 @@
+"""FLOT: features of two clouds, an optimal transport between them, and a refinement of the flow that it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from vergence.errors import VergenceError
+from vergence.nn.setconv import SetConv, full_precision
+from vergence.ops.knn import nearest
+from vergence.ops.support import Blocks
+from vergence.ops.transport import (
+    barycentres,
+    cosine_cost,
+    cosine_kernel,
+    distances,
+    gibbs,
+    relaxation,
+    scalings,
+    unit,
+    within,
+)
+
+LARGE = {"cpu": 1024 * 1024}
+"""From so many pairs on, only those within reach are computed, block by block: on the CPU because blocks stay in its
+cache, elsewhere (4096 x 4096) for memory."""
+GUARD = 1e-8
+"""What the authors' code adds to everything it divides by."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """How flow is found."""
+
+    widths: tuple[int, ...] = (32, 64, 128)
+    """Channels of the set convolutions, of the features and again of the refinement."""
+    neighbours: int = 32
+    """Of a point in its graph, itself included; a smaller cloud has all."""
+    matching: Literal["transport", "nearest", "zero"] = "transport"
+    """What gives the flow before refinement: transport, each point's nearest neighbour, or nothing (no flow)."""
+    cost: Literal["features", "distance"] = "features"
+    """transport: what it costs to match two points: how their features differ (Eq. 3), or how far apart they are."""
+    iterations: int = 1
+    """transport: K of Sinkhorn's algorithm; 0 is FLOT₀."""
+    reach: float = 10.0
+    """transport: metres beyond which no points match (Eq. 4)."""
+    floor: float = 0.03
+    """transport: the entropy's weight stays above this."""
+    start: tuple[float, float] = (0.0, 0.0)
+    """transport: what the logarithms of the two learnt weights, of entropy and mass, begin with."""
+    average: Literal["exact", "guarded"] = "exact"
+    """transport: Eq. 6 as it stands, or with 1e-8 added to the mass as in the authors' code (a point that matches badly
+    is then pulled to the origin)."""
+
+    def __post_init__(self) -> None:
+        if not self.widths or min(self.widths) < 1:
+            raise VergenceError(f"a model has one or more widths of at least 1, got {self.widths}")
+        if self.neighbours < 1 or self.iterations < 0:
+            raise VergenceError(
+                f"a model has neighbours >= 1 and iterations >= 0, got {self.neighbours} and {self.iterations}"
+            )
+        if not (self.reach > 0 and self.floor >= 0):
+            raise VergenceError(f"a model has reach > 0 and floor >= 0, got {self.reach} and {self.floor}")
+
+
+class SetNet(nn.Module):
+    """Set convolutions one after another, on one graph."""
+
+    def __init__(self, widths: tuple[int, ...]) -> None:
+        super().__init__()
+        ends = (3, *widths)
+        self.convs = nn.ModuleList(SetConv(a, b) for a, b in zip(ends, widths, strict=False))
+
+    def forward(self, signal: Tensor, points: Tensor, neighbours: Tensor) -> Tensor:
+        """A signal (B, N, 3) at points (B, N, 3): features (B, N, C)."""
+        for conv in self.convs:
+            signal = conv(signal, points, neighbours)
+        return signal
+
+
+class FLOT(nn.Module):
+    """Scene flow from two clouds."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.settings = model
+        if model.matching == "transport":
+            self.log_eps, self.log_mass = (nn.Parameter(torch.tensor([start])) for start in model.start)
+            if model.cost == "features":
+                self.features = SetNet(model.widths)
+        self.refine = SetNet(model.widths)
+        self.last = nn.Linear(model.widths[-1], 3)
+
+    @property
+    def eps(self) -> Tensor:
+        """The weight of the entropy, (1,)."""
+        return self.log_eps.exp() + self.settings.floor
+
+    @property
+    def power(self) -> Tensor:
+        """``mass / (mass + eps)``, (1,): 0 leaves mass free, 1 fixes it."""
+        power = relaxation(self.eps, self.log_mass.exp())
+        assert isinstance(power, Tensor)
+        return power
+
+    def forward(self, p: Tensor, q: Tensor) -> dict[str, Tensor]:
+        """The flow of points (B, N, 3) towards (B, M, 3), and what it was ``before`` refinement; both (B, N, 3)."""
+        for cloud in (p, q):
+            if cloud.dim() != 3 or cloud.shape[2] != 3 or not cloud.shape[1] or not cloud.is_floating_point():
+                raise VergenceError(
+                    f"a cloud is (B, N, 3) of floats, N >= 1; got {tuple(cloud.shape)} of {cloud.dtype}"
+                )
+        if p.shape[0] != q.shape[0] or p.dtype != q.dtype:
+            raise VergenceError(
+                f"two clouds have one batch size and type; got {p.shape[0]} {p.dtype}, {q.shape[0]} {q.dtype}"
+            )
+        graph = self.graph(p)
+        before = self.match(p, q, graph)
+        return {"flow": before + self.last(self.refine(before, p, graph)), "before": before}
+
+    def graph(self, points: Tensor) -> Tensor:
+        return nearest(points, min(self.settings.neighbours, points.shape[1]))
+
+    def match(self, p: Tensor, q: Tensor, graph: Tensor) -> Tensor:
+        """The flow before refinement, (B, N, 3). A point without any other within reach stays where it is."""
+        if self.settings.matching == "zero":
+            return torch.zeros_like(p)
+        if self.settings.matching == "nearest":
+            return q.gather(1, nearest(q, 1, p).expand(-1, -1, 3)) - p
+        with full_precision(p):
+            kind = torch.promote_types(p.dtype, torch.float32)
+            x, y = self.described(p, q, graph)
+            x, y, p_, q_ = (t.to(kind) for t in (x, y, p, q))
+            pairs = p.shape[1] * q.shape[1]
+            if pairs < LARGE.get(p.device.type, 4096 * 4096) or p.is_meta:  # what is near depends on the points
+                return self.flow(self.kernel(x, y, p_, q_), p_, q_).to(p.dtype)
+            flows = [self.flow(self.near(*cloud), *cloud[2:]) for cloud in zip(x, y, p_, q_, strict=True)]
+            return torch.stack(flows).to(p.dtype)
+
+    def described(self, p: Tensor, q: Tensor, graph: Tensor) -> tuple[Tensor, Tensor]:
+        """What the cost is taken between: features of both clouds, or the points themselves."""
+        if self.settings.cost == "distance":
+            return p, q
+        return self.features(p, p, graph), self.features(q, q, self.graph(q))
+
+    def kernel(self, x: Tensor, y: Tensor, p: Tensor, q: Tensor) -> Tensor:
+        """``exp(-C / eps)`` for every pair (B, N, M), 0 for those out of reach."""
+        cost = cosine_cost(x, y) if self.settings.cost == "features" else distances(x, y)
+        return gibbs(cost, self.eps, within(p, q, self.settings.reach))
+
+    def near(self, x: Tensor, y: Tensor, p: Tensor, q: Tensor) -> Blocks:
+        """The same for one pair of clouds, of those within reach alone."""
+        if self.settings.cost == "features":
+            x, y, eps = unit(x), unit(y), self.eps
+            return Blocks.within(
+                p, q, self.settings.reach, lambda i, j: cosine_kernel(x.index_select(0, i), y.index_select(0, j), eps)
+            )
+        return Blocks.within(p, q, self.settings.reach, lambda i, j: gibbs(distances(x[i], y[j]), self.eps))
+
+    def flow(self, kernel: Tensor | Blocks, p: Tensor, q: Tensor) -> Tensor:
+        """Alg. 1 and Eq. 6."""
+        a, b = scalings(kernel, self.power, self.settings.iterations, guard=GUARD)
+        if self.settings.average == "guarded":
+            sums = kernel @ torch.cat([b * q, b], -1)
+            total = a * sums[..., 3:]
+            return (a * sums[..., :3] / (total + GUARD) - p).where(total > 0, 0)
+        middle = p.mean(-2, keepdim=True)  # averages of small numbers keep their digits
+        target, seen = barycentres(kernel, b, q - middle)
+        return (target - (p - middle)).where(seen, 0)
+
+
+def build(model: Model) -> FLOT:
+    return FLOT(model)
+
+
+# The authors' checkpoints ---------------------------------------------------------------------------------------------
+
+
+def _published() -> dict[str, str]:
+    """Every name in a public checkpoint, and this model's for it."""
+    names = {"epsilon": "log_eps", "gamma": "log_mass", "fc.weight": "last.weight", "fc.bias": "last.bias"}
+    for theirs, ours in (("feat_conv", "features.convs"), ("ref_conv", "refine.convs")):
+        for conv in range(3):
+            for layer in range(3):
+                of, to = f"{theirs}{conv + 1}", f"{ours}.{conv}"
+                names[f"{of}.fc{layer + 1}.weight"] = f"{to}.layers.{layer}.weight"
+                names[f"{of}.bn{layer + 1}.weight"] = f"{to}.scales.{layer}"
+                names[f"{of}.bn{layer + 1}.bias"] = f"{to}.shifts.{layer}"
+    return names
+
+
+PUBLISHED = _published()
+
+
+def from_published(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a public checkpoint as this model has them; names it does not know stay as they are."""
+    return {PUBLISHED.get(name, name): w.flatten(1) if w.dim() == 4 else w for name, w in weights.items()}
+
+
+def as_published(network: FLOT) -> dict[str, Tensor]:
+    """This model's parameters as a public checkpoint has them; gradients flow through."""
+    own = dict(network.named_parameters())
+    found = {theirs: own[ours] for theirs, ours in PUBLISHED.items()}
+    return {name: w[..., None, None] if ".fc" in name else w for name, w in found.items()}

@@ -1,0 +1,25 @@
+"""The spectral view of nonlocal blocks."""
+
+from vergence.about import About
+
+ABOUT = About(
+    name="snl",
+    title="Unifying Nonlocal Blocks for Neural Networks",
+    authors=("Lei Zhu", "Qi She", "Duo Li", "Yanye Lu", "Xuejing Kang", "Jie Hu", "Changhu Wang"),
+    venue="ICCV 2021",
+    tasks=("image classification", "action recognition", "video re-identification"),
+    summary=(
+        "A layer in which every position of a feature map looks at every other is a graph filter: choose the affinity, "
+        "its normalisation and the filter. The spectral nonlocal block (SNL) takes a symmetric affinity and a "
+        "first-order Chebyshev filter with both weights free."
+    ),
+    citation=(
+        "@inproceedings{zhu2021unifying,\n"
+        "  title={Unifying Nonlocal Blocks for Neural Networks},\n"
+        "  author={Zhu, Lei and She, Qi and Li, Duo and Lu, Yanye and Kang, Xuejing and Hu, Jie and Wang, Changhu},\n"
+        "  booktitle={International Conference on Computer Vision (ICCV)},\n"
+        "  year={2021}\n"
+        "}"
+    ),
+    links=("https://github.com/zh460045050/SNL_ICCV2021",),
+)

@@ -1,0 +1,162 @@
+"""The blocks against direct transcriptions of their definitions, on pictures and on clips, and what a block costs in a
+network: forward and backward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vergence.benchmark import Contest
+from vergence.nn import BLOCKS, NonlocalBlock, ResNet3d
+from vergence.reference.blocks import DENSE, stacked_powers, two_products
+from vergence.seeding import generator
+
+CHANNELS, INNER = 64, 32
+LABELS = {
+    "nl": "NL",
+    "nl-dot": "NL, dot product",
+    "nl-concatenation": "NL, concatenation",
+    "ns": "NS",
+    "a2": "A2",
+    "snl": "SNL",
+    "gsnl": "gSNL",
+    "chebysnl": "ChebySNL",
+    "cayleysnl-relu": "CayleySNL, ReLU affinity",
+    "cayleysnl": "CayleySNL, sigmoid affinity",
+    "cayleyexact": "CayleyExact",
+    "cgnl": "CGNL",
+    "cc": "CC",
+}
+PICTURES = {
+    64: ("nl", "snl", "cgnl", "cc"),
+    1024: tuple(block for block in LABELS if block != "cgnl"),
+    4096: ("nl", "nl-dot", "nl-concatenation", "a2", "snl"),
+}
+"""By number of positions, the blocks that are run. A dense form takes seconds on many positions where it multiplies or
+inverts N x N matrices, and CGNL's has (N·m) x (N·m) of them."""
+PRODUCTS, PUBLIC = "column and row products", "the public code"
+FORMS = {PRODUCTS: two_products, PUBLIC: stacked_powers}
+
+Work = Callable[[], Any]
+
+
+def contests() -> Iterator[Contest]:
+    """Blocks with 32 inner channels on 64, on few positions and on many; then an I3D with one."""
+    for positions, blocks in PICTURES.items():
+        for block in blocks:
+            usual = [PRODUCTS] if block == "cc" else []
+            yield _contest(f"{LABELS[block]}, N = {positions}", block, _square(positions), "dense", *usual)
+    yield _contest("CC, N = 9409", "cc", (97, 97), PRODUCTS)
+    yield from _on_clips()
+    yield from _in_a_network()
+
+
+def _contest(name: str, block: str, grid: tuple[int, ...], *rivals: str) -> Contest:
+    return Contest(name, _work(block, grid, "ours"), {form: _work(block, grid, form) for form in rivals})
+
+
+def _square(positions: int) -> tuple[int, int]:
+    side = math.isqrt(positions)
+    return positions // side, side
+
+
+def work(block: str, positions: int, form: str) -> Work:
+    """One call of a block on a picture in a form, forward and backward."""
+    return _work(block, _square(positions), form)
+
+
+def _work(block: str, grid: tuple[int, ...], form: str) -> Work:
+    positions = math.prod(grid)
+    tokens = torch.randn(1, positions, CHANNELS, generator=generator("bench", positions)).requires_grad_()
+    torch.manual_seed(0)
+    made = BLOCKS[block](CHANNELS, INNER)
+    run: Callable[[], Tensor]
+    if form == "ours":
+        run = partial(made.operate, tokens, grid)
+    else:
+        run = partial(DENSE[block] if form == "dense" else FORMS[form], made, tokens, grid)
+    return lambda: torch.autograd.backward(run().sum())
+
+
+# Clips ----------------------------------------------------------------------------------------------------------------
+
+
+def _on_clips() -> Iterator[Contest]:
+    """Maps of 8 frames, and of so many positions that what is dense would hold gigabytes."""
+    small, long = (8, 14, 14), (16, 28, 28)
+    yield _contest(_clip("NL", small), "nl", small, "dense")
+    yield _contest(_clip("SNL", small), "snl", small, "dense")
+    yield _contest(_clip("CGNL", small), "cgnl", small, PUBLIC)
+    yield _contest(_clip("NL", (8, 28, 28)), "nl", (8, 28, 28), "dense")
+    yield Contest(_clip("SNL", long), _work("snl", long, "ours"), {"fused NL": _work("nl", long, "ours")})
+    yield _contest(_clip("CGNL", long), "cgnl", long, PUBLIC)
+
+
+def _clip(label: str, grid: tuple[int, ...]) -> str:
+    return f"{label}, clip of {' x '.join(map(str, grid))}"
+
+
+# A network ------------------------------------------------------------------------------------------------------------
+
+CLIP = (1, 8, 3, 112, 112)
+PLACES = ("layer3.4", "layer1.1")
+"""Where a block is put in an I3D: the published place, of which the clip has 7 x 7, and one of 4 x 28 x 28."""
+
+
+class Seat(nn.Module):
+    """A place in a network for a block of so many channels, which may be empty."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.channels = channels
+        self.taken: Callable[[Tensor], Tensor] | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x if self.taken is None else self.taken(x)
+
+
+@cache
+def _network() -> ResNet3d:
+    """One I3D for all contestants, so that they differ in nothing but the block."""
+    torch.manual_seed(0)
+    return ResNet3d(101, at=PLACES, insert=Seat)
+
+
+def _in_a_network() -> Iterator[Contest]:
+    """A step of training without its optimiser, on one clip."""
+    for place in PLACES:
+        rivals = {"no block": _step(place), "dense NL": _step(place, "nl", "dense")}
+        yield Contest(f"I3D with SNL after {place}", _step(place, "snl"), rivals)
+
+
+def _step(place: str, block: str = "", form: str = "ours") -> Work:
+    """The network is made when it is first run: it is large, and most processes that list contests run others."""
+    made: list[NonlocalBlock] = []
+
+    def run() -> None:
+        network = _network()
+        seat = network.inserted[place]
+        assert isinstance(seat, Seat)
+        if block and not made:
+            made.append(_block(block, seat.channels, form))
+        clip = torch.randn(CLIP, generator=generator("bench", "clip"))
+        seat.taken = made[0] if block else None
+        try:
+            torch.autograd.backward(network(clip).sum())
+        finally:
+            seat.taken = None
+
+    return run
+
+
+def _block(block: str, channels: int, form: str) -> NonlocalBlock:
+    torch.manual_seed(0)
+    made = BLOCKS[block](channels)
+    if form == "dense":
+        made.operate = partial(DENSE[block], made)  # type: ignore[method-assign]  # norm and residual stay
+    return made

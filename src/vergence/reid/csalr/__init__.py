@@ -1,0 +1,28 @@
+"""Compressed self-attention with low-rank approximation, for re-identification."""
+
+from vergence.about import About
+
+ABOUT = About(
+    name="csalr",
+    title="Compressed Self-Attention for Deep Metric Learning with Low-Rank Approximation",
+    authors=("Ziye Chen", "Mingming Gong", "Lingjuan Ge", "Bo Du"),
+    venue="IJCAI 2020",
+    tasks=("person re-identification", "retrieval"),
+    summary=(
+        "Self-attention that is affordable in the early stages of a network: a grid of averaged landmarks looks at all "
+        "positions, and a low-rank approximation tells each position what to take from the landmarks. Shown on "
+        "person re-identification with part-based descriptors (PCB)."
+    ),
+    citation=(
+        "@inproceedings{chen2020compressed,\n"
+        "  title={Compressed Self-Attention for Deep Metric Learning with Low-Rank Approximation},\n"
+        "  author={Chen, Ziye and Gong, Mingming and Ge, Lingjuan and Du, Bo},\n"
+        "  booktitle={International Joint Conference on Artificial Intelligence (IJCAI)},\n"
+        "  year={2020}\n"
+        "}"
+    ),
+    intended_use=(
+        "Research and engineering on data that you may use. Recognising people again across cameras is surveillance: "
+        "know the law and have the consent it asks for."
+    ),
+)

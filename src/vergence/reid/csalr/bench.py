@@ -1,0 +1,128 @@
+"""What attention costs: the module alone on the map of the first stage, and the whole network as in Table 5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vergence.benchmark import Contest
+from vergence.metrics import Taken, rank
+from vergence.nn import CompressedSelfAttention2d, CompressedSelfAttentionLowRank2d, SelfAttention2d
+from vergence.ops.affinity import SoftmaxAffinity
+from vergence.reference import self_attention as plain
+from vergence.reference.ranking import cmc_and_precision
+from vergence.reid.csalr.model import Model, PartNetwork, build
+from vergence.seeding import generator
+
+CHANNELS, INNER, GRID = 256, 64, (24, 4)
+MODULE = "CSALR, 96 x 32 positions"
+GROWTH = "CSALR, 96 x 32 positions, against 4 times as many"
+NETWORK, TRAINING = "PCB + CSALR", "PCB + CSALR in training"
+PAPER = {1: (1.90, 0.87), 2: (1.73, 0.79), 4: (1.57, 0.72), 8: (1.43, 0.65)}
+"""Table 5: images a second of PCB + CSALR with so many groups, over those of PCB + SA and of PCB."""
+PAPER_MEMORY = {1: (1.82, 0.83), 2: (1.56, 0.72), 4: (1.35, 0.62), 8: (1.18, 0.54)}
+"""Table 5: memory of PCB + SA and of PCB, over that of PCB + CSALR with so many groups."""
+
+
+class DenseSelfAttention2d(SelfAttention2d):
+    """Self-attention with its n x n matrix written out, as public code has it."""
+
+    def affinity(self, query: Tensor, key: Tensor, height: int, width: int) -> Any:
+        return _Dense(query, key)
+
+
+class _Dense(SoftmaxAffinity):
+    def __matmul__(self, z: Tensor) -> Tensor:
+        return plain.sa(self.query, self.key, z)
+
+
+def contests() -> Iterator[Contest]:
+    """Modules forward and backward on one picture; whole networks on pictures of 384 x 128, forward as for a
+    descriptor, then in training; and the metrics."""
+    rivals = {"SA, dense": module("dense", 96, 32), "SA, fused": module("sa", 96, 32), "CSA": module("csa", 96, 32)}
+    yield Contest(MODULE, module("csalr", 96, 32), rivals)
+    yield Contest(GROWTH, module("csalr", 96, 32), {"4 times the positions": module("csalr", 192, 64)})
+    yield _ranking(200, 1000)
+    for groups, (over_sa, over_none) in PAPER.items():
+        name = f"{NETWORK}, {groups} group{'s' if groups > 1 else ''} (paper: {over_sa} and {over_none} times as fast)"
+        yield Contest(name, _network("csalr", groups), {"PCB + SA, dense": _network("dense"), "PCB": _network("none")})
+    for groups, (under_sa, under_none) in PAPER_MEMORY.items():
+        name = (
+            f"{TRAINING}, {groups} group{'s' if groups > 1 else ''} (paper: {under_sa} and {under_none} times as light)"
+        )
+        rivals = {"PCB + SA, dense": _training("dense"), "PCB": _training("none")}
+        yield Contest(name, _training("csalr", groups), rivals)
+
+
+def _ranking(queries: int, pictures: int) -> Contest:
+    """CMC and mAP of random distances, against a list at a time in plain Python."""
+    source = generator("bench", "ranking")
+
+    def taken(count: int) -> Taken:
+        return Taken(*(torch.randint(1, most, (count,), generator=source) for most in (50, 7)))
+
+    asked, ranked, far = taken(queries), taken(pictures), torch.rand(queries, pictures, generator=source)
+    who, whom = asked.identities.numpy(), ranked.identities.numpy()
+    by, by_whom = asked.cameras.numpy(), ranked.cameras.numpy()
+    return Contest(
+        f"CMC and mAP, {queries} x {pictures}",
+        lambda: rank(far, asked, ranked),
+        {"plain": lambda: cmc_and_precision(far.numpy(), who, whom, by, by_whom, trapezoid=False)},
+    )
+
+
+def module(kind: str, height: int, width: int) -> Callable[[], Any]:
+    """An attention module forward and backward."""
+    kinds: dict[str, Callable[[], SelfAttention2d]] = {
+        "sa": lambda: SelfAttention2d(CHANNELS, INNER),
+        "dense": lambda: DenseSelfAttention2d(CHANNELS, INNER),
+        "csa": lambda: CompressedSelfAttention2d(CHANNELS, INNER, GRID, groups=1),
+        "csalr": lambda: CompressedSelfAttentionLowRank2d(CHANNELS, INNER, GRID, groups=1),
+    }
+    attention = kinds[kind]()
+    nn.init.ones_(attention.alpha)
+    source = generator("bench", height, width)
+    x = torch.randn(1, CHANNELS, height, width, generator=source).to(memory_format=torch.channels_last)
+    x.requires_grad_()
+    return lambda: torch.autograd.backward(attention(x).sum())
+
+
+@cache
+def _built(kind: str, groups: int) -> PartNetwork:
+    """Made when first used: most of those who list contests want one of them."""
+    model = Model(attention="sa" if kind == "dense" else kind, groups=groups)  # type: ignore[arg-type]
+    made = build(model, 751, refined=False)
+    if kind == "dense":
+        for attention in made.attention.values():
+            attention.__class__ = DenseSelfAttention2d
+    return made
+
+
+def _pictures(count: int) -> Tensor:
+    return torch.randn(count, 3, 384, 128, generator=generator("bench", "pictures"))
+
+
+def _network(kind: str, groups: int = 1) -> Callable[[], Any]:
+    """A descriptor of one picture."""
+
+    def run() -> Tensor:
+        with torch.no_grad():
+            return _built(kind, groups).eval()(_pictures(1))
+
+    return run
+
+
+def _training(kind: str, groups: int = 1) -> Callable[[], Any]:
+    """Forward and backward on two pictures (a batch statistic needs two), parts and branches."""
+
+    def run() -> None:
+        made = _built(kind, groups).train()
+        made.zero_grad()
+        answers = made.answers(_pictures(2))
+        torch.autograd.backward(sum(x.sum() for x in (*answers.parts, *answers.branches)))  # type: ignore[arg-type]
+
+    return run

@@ -1,0 +1,346 @@
+"""Pictures of identities taken by cameras: readers of the public data sets and of plain folders, samplers, and views.
+
+A data set has three parts. ``train`` has identities of its own. What is judged is one list of pictures, the queries
+first and then the gallery; ``val`` is ``test``, since none of the data sets has a split for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from vergence.data import images
+from vergence.data.images import SUFFIXES, read_image
+from vergence.data.layouts import Layout
+from vergence.errors import VergenceError
+from vergence.metrics.ranking import JUNK, Taken
+
+
+class Shot(NamedTuple):
+    """A picture file, who is on it and which camera took it."""
+
+    path: Path
+    identity: int
+    camera: int
+
+
+class Seen(NamedTuple):
+    """A sample: a picture (3, H, W), the label of its identity (or the identity itself in a test), its camera."""
+
+    picture: Tensor
+    identity: int
+    camera: int
+
+
+@dataclass(frozen=True)
+class Shots:
+    """Pictures in files, read when asked for. ``queries`` of them come first; the rest is the gallery."""
+
+    shots: tuple[Shot, ...]
+    queries: int = 0
+
+    def __len__(self) -> int:
+        return len(self.shots)
+
+    def __getitem__(self, index: int) -> Seen:
+        path, identity, camera = self.shots[index]
+        return Seen(read_image(path), identity, camera)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(shot.path for shot in self.shots)
+
+    @property
+    def identities(self) -> tuple[int, ...]:
+        return tuple(shot.identity for shot in self.shots)
+
+    @property
+    def cameras(self) -> tuple[int, ...]:
+        return tuple(shot.camera for shot in self.shots)
+
+
+@dataclass(frozen=True)
+class View:
+    """How a network gets to see a picture."""
+
+    height: int = 384
+    """Rows of what the network sees; pictures are stretched to it."""
+    width: int = 128
+    """Columns of what the network sees."""
+    flip: bool = True
+    """Training: left and right exchanged in every second picture."""
+    pad: int = 0
+    """Training: crop at random after padding by so many pixels."""
+    erase: float = 0.0
+    """Training: how often a random rectangle is erased (Zhong et al., 2020); the paper does not."""
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    """Of the channels, taken out."""
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    """Of the channels, divided by."""
+
+    def __post_init__(self) -> None:
+        if not (16 <= self.height <= 4096 and 16 <= self.width <= 4096):
+            raise VergenceError(f"a view has sides of 16 to 4096 pixels, got {self.height} x {self.width}")
+        if not 0 <= self.erase <= 1 or not 0 <= self.pad < min(self.height, self.width):
+            raise VergenceError(
+                f"a view erases in a share of 0 to 1 of the pictures and pads by less than a side, "
+                f"got erase={self.erase} and pad={self.pad}"
+            )
+        if not all(deviation > 0 for deviation in self.std):
+            raise VergenceError(f"a view's std is above 0 in every channel, got {self.std}")
+
+    def whole(self, picture: Tensor) -> Tensor:
+        """For evaluation: the whole picture, normalised, (3, height, width)."""
+        return images.normalised(images.resized(images.scaled(picture), self.height, self.width), self.mean, self.std)
+
+    def random(self, picture: Tensor, generator: torch.Generator) -> Tensor:
+        """For training: a random view, normalised, (3, height, width)."""
+        seen = self.whole(picture)
+        if self.pad:
+            seen = images.padded_crop(seen, self.pad, generator)
+        if self.flip:
+            seen = images.flipped(seen, generator)
+        if self.erase:
+            seen = images.erased(seen, self.erase, generator)
+        return seen
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """Pictures as a network sees them: whole by index, a random view when drawn."""
+
+    data: Any
+    view: View
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> Seen:
+        picture, identity, camera = self.data[index]
+        return Seen(self.view.whole(picture), identity, camera)
+
+    def draw(self, index: int, generator: torch.Generator) -> Seen:
+        picture, identity, camera = self.data[index]
+        return Seen(self.view.random(picture, generator), identity, camera)
+
+
+@dataclass(frozen=True)
+class Balanced(Viewed):
+    """Batches of some identities with as many pictures each; an identity with fewer repeats them."""
+
+    each: int = 4
+
+    def batches(self, size: int, generator: torch.Generator) -> Iterator[list[int]]:
+        """One epoch: every identity once, ``size // each`` of them a batch."""
+        if size < self.each or size % self.each:
+            raise VergenceError(f"a batch of {size} cannot hold identities with {self.each} pictures each")
+        own: dict[int, list[int]] = {}
+        for index, identity in enumerate(self.data.identities):
+            own.setdefault(identity, []).append(index)
+        people = [list(own.values())[i] for i in torch.randperm(len(own), generator=generator)]
+        together = size // self.each
+        for start in range(0, len(people) - together + 1 if len(people) >= together else 1, together):
+            yield [i for indices in people[start : start + together] for i in self._some(indices, generator)]
+
+    def _some(self, indices: Sequence[int], generator: torch.Generator) -> list[int]:
+        chosen: list[int] = []
+        while len(chosen) < self.each:
+            order = torch.randperm(len(indices), generator=generator).tolist()
+            chosen += [indices[i] for i in order][: self.each - len(chosen)]
+        return chosen
+
+
+def judged(data: Any) -> tuple[Taken, Taken]:
+    """Queries and gallery of a test, by identity and camera."""
+    identities, cameras = torch.tensor(data.identities), torch.tensor(data.cameras)
+    queries, gallery = (Taken(identities[s], cameras[s]) for s in (slice(data.queries), slice(data.queries, None)))
+    if not len(queries) or not len(gallery):
+        raise VergenceError(
+            f"there is nothing to rank: {len(queries)} queries and {len(gallery)} pictures in a gallery"
+        )
+    return queries, gallery
+
+
+# Reading names -------------------------------------------------------------------------------------------------------
+
+Read = Callable[[str], tuple[str, int] | None]
+"""Identity and camera from a file's name; None if it is not of the layout."""
+
+
+def _market(name: str) -> tuple[str, int] | None:
+    """``0002_c1s1_000451_03.jpg``, ``0001_c2_f0046182.jpg``, ``-1_c1s1_...``."""
+    found = re.match(r"(-?\d+)_c(\d+)", name)
+    return (found[1], int(found[2])) if found else None
+
+
+def _plain(name: str) -> tuple[str, int] | None:
+    """``anna_2_anything.jpg``: identity, camera (a number, with or without a ``c``), anything."""
+    found = re.match(r"([^_]+)_c?(\d+)(?:[_.]|$)", name)
+    return (found[1], int(found[2])) if found else None
+
+
+def _listed(folder: Path, read: Read, form: str) -> list[tuple[Path, str, int]]:
+    """The pictures of a folder with what their names say; a name that says nothing is refused."""
+    try:
+        files = sorted(p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file())
+    except OSError as error:
+        raise VergenceError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
+    if not files:
+        raise VergenceError(f"{folder} holds no pictures")
+    found = [(file, read(file.name)) for file in files]
+    strange = [file.name for file, name in found if name is None]
+    if strange:
+        raise VergenceError(
+            f"{folder} has {len(strange)} of {len(files)} pictures whose names are not like {form}, "
+            f"the first {strange[0]!r}"
+        )
+    return [(file, *name) for file, name in found if name is not None]
+
+
+def _folders(path: Path, names: Sequence[str]) -> list[Path]:
+    missing = [name for name in names if not (path / name).is_dir()]
+    if missing:
+        raise VergenceError(f"{path} has no folder {missing[0]!r}: expected {', '.join(names)}")
+    return [path / name for name in names]
+
+
+def _relabelled(shots: Sequence[Shot]) -> Shots:
+    """For training: identities count from 0."""
+    labels = {identity: label for label, identity in enumerate(sorted({shot.identity for shot in shots}))}
+    return Shots(tuple(shot._replace(identity=labels[shot.identity]) for shot in shots))
+
+
+def _tested(queries: Sequence[Shot], gallery: Sequence[Shot]) -> Shots:
+    return Shots((*queries, *gallery), len(queries))
+
+
+# Layouts -------------------------------------------------------------------------------------------------------------
+
+
+def _read_market(path: Path, split: str, form: str = "0002_c1s1_000451_03.jpg") -> Shots:
+    """Three folders. ``-1`` is junk and left out, ``0000`` are distractors and stay in the gallery."""
+    train, query, test = _folders(path, ("bounding_box_train", "query", "bounding_box_test"))
+
+    def shots(folder: Path) -> list[Shot]:
+        read = [Shot(file, int(name), camera) for file, name, camera in _listed(folder, _market, form)]
+        kept = [shot for shot in read if shot.identity != JUNK]
+        if not kept:
+            raise VergenceError(f"{folder} holds no pictures but junk")
+        return kept
+
+    return _relabelled(shots(train)) if split == "train" else _tested(shots(query), shots(test))
+
+
+def _read_cuhk03(path: Path, split: str, boxes: Sequence[str]) -> Shots:
+    """CUHK03-NP keeps one Market layout for each kind of bounding boxes."""
+    folder = next((path / name for name in boxes if (path / name).is_dir()), path)
+    return _read_market(folder, split, "0003_c1_21.png")
+
+
+def _read_msmt17(path: Path, split: str) -> Shots:
+    """Lists of ``0000/0000_000_01_0303morning_0008_0.jpg 0``; the public training set is ``train`` and ``val``."""
+    releases = (("train", "test"), ("mask_train_v2", "mask_test_v2"))
+    folders = next((r for r in releases if (path / r[0]).is_dir()), releases[0])
+    if split == "train":
+        return _relabelled(_msmt17_part(_folders(path, folders)[0], path, ("list_train.txt", "list_val.txt"))[0])
+    shots, queries = _msmt17_part(_folders(path, folders)[1], path, ("list_query.txt", "list_gallery.txt"))
+    return Shots(tuple(shots), queries)
+
+
+def _msmt17_part(folder: Path, path: Path, lists: tuple[str, str]) -> tuple[list[Shot], int]:
+    """The pictures of both lists, and how many the first has. Together they must name every picture of the folder."""
+    first, second = (_msmt17_list(path / name, folder) for name in lists)
+    named = {shot.path for shot in (*first, *second)}
+    there = {p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES}
+    if there - named:
+        example = min(there - named)
+        raise VergenceError(
+            f"{len(there - named)} pictures of {folder} are neither in {lists[0]} nor in {lists[1]}, "
+            f"the first {example.relative_to(folder)}"
+        )
+    return [*first, *second], len(first)
+
+
+def _msmt17_list(path: Path, folder: Path) -> list[Shot]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise VergenceError(f"{path} does not exist") from None
+    except (OSError, ValueError) as error:
+        raise VergenceError(f"{path} cannot be read: {error}") from error
+    shots = []
+    for number, line in enumerate(lines, 1):
+        found = re.fullmatch(r"(\S*?\d+_\d+_(\d+)_\S+\.\w+) (\d+)", line.strip())
+        if not found:
+            raise VergenceError(f"line {number} of {path} is not a picture with its identity: {line[:60]!r}")
+        shots.append(Shot(folder / found[1], int(found[3]), int(found[2])))
+    if not shots:
+        raise VergenceError(f"{path} names no pictures")
+    return shots
+
+
+def _read_plain(path: Path, split: str) -> Shots:
+    """``train``, ``query`` and ``gallery`` with ``ID_CAMERA_anything.jpg``; or all in one folder.
+
+    In one folder every second identity trains. The others are judged: the first picture of each in each camera is a
+    query, and all are the gallery (a query does not find itself, since its own camera is left out).
+    """
+    form = "ID_CAMERA_anything.jpg"
+    if any((path / name).is_dir() for name in ("train", "query", "gallery")):
+        folders = _folders(path, ("train",) if split == "train" else ("query", "gallery"))
+        parts = [_listed(folder, _plain, form) for folder in folders]
+    else:
+        parts = [_listed(path, _plain, form)]
+    numbers = {name: n for n, name in enumerate(sorted({name for part in parts for _, name, _ in part}))}
+    shots = [[Shot(file, numbers[name], camera) for file, name, camera in part] for part in parts]
+    if len(shots) == 2:
+        return _tested(*shots)
+    if split == "train" and (path / "train").is_dir():
+        return _relabelled(shots[0])
+    mine = [shot for shot in shots[0] if (shot.identity % 2 == 1) == (split == "train")]
+    if not mine:
+        raise VergenceError(f"{path} has one identity only: expected some to train on and others to judge")
+    if split == "train":
+        return _relabelled(mine)
+    firsts: dict[tuple[int, int], Shot] = {}
+    for shot in mine:
+        firsts.setdefault((shot.identity, shot.camera), shot)
+    return _tested(list(firsts.values()), mine)
+
+
+def _layout(read: Callable[[Path, str], Shots], about: str) -> Layout:
+    def checked(path: Path, split: str) -> Shots:
+        if not path.is_dir():
+            raise VergenceError(f"{path} is not a folder: expected {about}")
+        return read(path, split)
+
+    return Layout(checked, about)
+
+
+_MARKET = "the folders bounding_box_train, query and bounding_box_test"
+LAYOUTS = {
+    "market1501": _layout(_read_market, f"Market-1501: {_MARKET}"),
+    "dukemtmc": _layout(lambda path, split: _read_market(path, split, "0001_c2_f0046182.jpg"), f"Duke: {_MARKET}"),
+    "cuhk03-detected": _layout(
+        lambda path, split: _read_cuhk03(path, split, ("detected",)), f"CUHK03-NP: the folder detected with {_MARKET}"
+    ),
+    "cuhk03-labelled": _layout(
+        lambda path, split: _read_cuhk03(path, split, ("labeled", "labelled")),
+        f"CUHK03-NP: the folder labeled with {_MARKET}",
+    ),
+    "msmt17": _layout(_read_msmt17, "MSMT17: the folders train and test, and list_{train,val,query,gallery}.txt"),
+    "folder": _layout(_read_plain, "folders train, query and gallery (or one) with ID_CAMERA_anything.jpg"),
+}
+
+Sampler = Literal["plain", "balanced"]
+
+
+def sampled(data: Any, view: View, sampler: Sampler, each: int) -> Viewed:
+    """Training data in random order, or with as many pictures of each identity in a batch."""
+    return Balanced(data, view, each) if sampler == "balanced" else Viewed(data, view)

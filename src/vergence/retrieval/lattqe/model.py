@@ -1,0 +1,246 @@
+"""LAttQE: neighbours weighed by what a transformer makes of the query and of them together.
+
+A query ``d_0`` and its neighbours ``d_1 .. d_k``, each with a learned vector for its rank added, pass through encoders;
+the weight of a neighbour is the cosine between its output and the query's. What is averaged are the descriptors
+themselves: the transformer decides how much of each, and never touches them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vergence.errors import VergenceError
+from vergence.ops.expansion import aggregate, alpha_weights, aqe_weights, aqewd_weights, svm_duals, unit
+from vergence.search.expansion import Found
+
+Classic = Literal["none", "aqe", "aqewd", "alpha", "dqe"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What weighs the neighbours."""
+
+    method: Literal["lattqe", "none", "aqe", "aqewd", "alpha", "dqe"] = "lattqe"
+    """LAttQE, or a baseline that learns nothing."""
+    layers: int = 3
+    """Encoders."""
+    heads: int = 64
+    """Attention heads; they share the descriptor's length."""
+    width: int = 2048
+    """Hidden width of an encoder's feed-forward part (0: the descriptor's length)."""
+    ranks: int = 64
+    """Neighbours with a rank of their own; those further down share the last one's."""
+    dropout: float = 0.1
+    """In the encoders, while training."""
+    mixing: Literal["attention", "dense"] = "attention"
+    """dense: encoders without self-attention, so that nobody sees the others."""
+    position: Literal["learned", "none"] = "learned"
+    """none: neighbours are a set without an order."""
+    content: Literal["descriptors", "none"] = "descriptors"
+    """none: only ranks are seen, and every query gets the same weights."""
+    output: Literal["weights", "direct"] = "weights"
+    """direct: average what comes out of the encoders instead of the descriptors."""
+    negative: Literal["keep", "clamp"] = "keep"
+    """A negative cosine subtracts its neighbour, or counts nothing."""
+    auxiliary: float = 1.0
+    """Weight of the loss that tells relevant neighbours from others (0: no such classifier)."""
+    margin: float = 0.1
+    """Negatives farther away than this are left alone."""
+    alpha: float = 3.0
+    """alpha: the power of the similarity."""
+    svm_negatives: int = 5
+    """dqe: lowest-ranked items on the other side."""
+    svm_c: float = 0.1
+    """dqe: what a violated margin costs."""
+
+    def __post_init__(self) -> None:
+        for name, least in {"layers": 1, "heads": 1, "width": 0, "ranks": 1, "svm_negatives": 0}.items():
+            if getattr(self, name) < least:
+                raise VergenceError(f"a model's {name} is at least {least}, got {getattr(self, name)}")
+        if self.position == "none" and self.content == "none":
+            raise VergenceError("a model without ranks and without descriptors has nothing to look at")
+        if not (0 <= self.dropout < 1 and self.auxiliary >= 0 and self.margin >= 0 and self.svm_c > 0):
+            raise VergenceError(
+                f"dropout is a share below 1, auxiliary and margin at least 0, svm_c above 0; got {self.dropout}, "
+                f"{self.auxiliary}, {self.margin}, {self.svm_c}"
+            )
+
+
+class DenseLayer(nn.Module):
+    """A transformer encoder without its attention: a feed-forward part, added, normalised."""
+
+    def __init__(self, dimension: int, width: int, dropout: float) -> None:
+        super().__init__()
+        self.linear1, self.linear2 = nn.Linear(dimension, width), nn.Linear(width, dimension)
+        self.norm, self.dropout = nn.LayerNorm(dimension), nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, src_key_padding_mask: Tensor | None = None) -> Tensor:
+        return self.norm(x + self.dropout(self.linear2(self.dropout(F.relu(self.linear1(x))))))
+
+
+class LAttQE(nn.Module):
+    """Queries (B, D) with neighbours (B, k, D) to expanded queries (B, D).
+
+    ``padding`` (B, k) is true where a list is shorter than k.
+    """
+
+    def __init__(self, model: Model, dimension: int, tempered: bool = False) -> None:
+        super().__init__()
+        if dimension % model.heads:
+            raise VergenceError(f"{model.heads} heads cannot share descriptors of {dimension} numbers")
+        self.settings = model
+        width = model.width or dimension
+        # Descriptors are unit vectors, so ranks must start as small as their entries or they drown the content.
+        learned = model.position == "learned"
+        self.ranks = nn.Parameter(torch.empty(model.ranks + 1, dimension)) if learned else None
+        if self.ranks is not None:
+            nn.init.normal_(self.ranks, std=0.02)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(dimension, model.heads, width, model.dropout, batch_first=True)
+            if model.mixing == "attention"
+            else DenseLayer(dimension, width, model.dropout)
+            for _ in range(model.layers)
+        )
+        self.classifier = nn.Linear(dimension, 1) if model.auxiliary else None
+        self.log_temperature: nn.Parameter | None = None
+        if tempered:
+            self.temper()
+
+    def temper(self) -> None:
+        """Freeze everything and add the temperature of Eq. 4, which starts at 1: the second part of the curriculum."""
+        device = next(self.parameters()).device
+        self.requires_grad_(False)
+        self.log_temperature = nn.Parameter(torch.zeros((), device=device))
+
+    def encoded(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> Tensor:
+        """What the encoders make of a query and its neighbours: (B, k + 1, D), the query first (Eq. 2)."""
+        x = torch.cat([query[:, None], neighbours], 1)
+        if self.settings.content == "none":
+            x = torch.zeros_like(x)
+        if self.ranks is not None:
+            places = torch.arange(x.shape[1], device=x.device).clamp(max=self.settings.ranks)
+            x = x + self.ranks[places]
+        hidden = None if padding is None else F.pad(padding, (1, 0), value=False)
+        for layer in self.layers:
+            x = layer(x, src_key_padding_mask=hidden)
+        return x
+
+    def cosines(self, encoded: Tensor) -> Tensor:
+        """How alike each output is to the query's, (B, k + 1): exactly 1 for the query itself."""
+        found = F.cosine_similarity(encoded[:, :1].float(), encoded[:, 1:].float(), dim=-1)
+        if encoded.dtype == torch.float64:
+            found = F.cosine_similarity(encoded[:, :1], encoded[:, 1:], dim=-1)
+        if self.settings.negative == "clamp":
+            found = found.clamp(min=0)
+        return F.pad(found, (1, 0), value=1.0)
+
+    def weights(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> Tensor:
+        """For expanding a query, (B, k + 1) (Eq. 3)."""
+        return _without(self.cosines(self.encoded(query, neighbours, padding)), padding, 0.0)
+
+    def database_weights(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> Tensor:
+        """For augmenting a database, (B, k + 1): a tempered softmax, so that unrelated neighbours count little (Eq. 4).
+
+        A model that was not tempered yet has temperature 1.
+        """
+        cosines = self.cosines(self.encoded(query, neighbours, padding))
+        if self.log_temperature is not None:
+            cosines = cosines / self.log_temperature.exp()
+        # Padding comes last: an infinity divided by the temperature would have no gradient.
+        return _without(cosines, padding, -torch.inf).softmax(-1)
+
+    def expand(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Expanded queries (B, D) and the weights (B, k + 1)."""
+        return self.from_encoded(self.encoded(query, neighbours, padding), query, neighbours, padding)
+
+    def from_encoded(
+        self, encoded: Tensor, query: Tensor, neighbours: Tensor, padding: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The same, given what the encoders made of them."""
+        if self.settings.output == "direct":
+            weights = _without(torch.ones_like(encoded[..., 0]), padding, 0.0)
+            return unit((weights[..., None] * encoded).sum(1).to(query.dtype), query), weights
+        weights = _without(self.cosines(encoded), padding, 0.0).to(query.dtype)
+        return aggregate(query, neighbours, weights), weights
+
+    def augment(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Descriptors for a database (B, D), and the weights (B, k + 1)."""
+        if self.settings.output == "direct":
+            return self.expand(query, neighbours, padding)
+        weights = self.database_weights(query, neighbours, padding).to(query.dtype)
+        return aggregate(query, neighbours, weights), weights
+
+    def forward(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> Tensor:
+        return self.expand(query, neighbours, padding)[0]
+
+
+class ClassicExpansion(nn.Module):
+    """A baseline with the same face: nothing is learned."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.settings = model
+
+    def weights(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> Tensor:
+        """(B, k + 1); dqe without low-ranked items on the other side."""
+        similarities = torch.einsum("bd,bkd->bk", query, neighbours)
+        method = self.settings.method
+        if method == "alpha":
+            return alpha_weights(similarities, self.settings.alpha, padding)
+        if method == "aqewd":
+            return aqewd_weights(similarities, padding)
+        ones = aqe_weights(similarities, padding)
+        if method == "dqe":
+            return svm_duals(torch.cat([query[:, None], neighbours], 1).float(), ones.float(), self.settings.svm_c)
+        return ones if method == "aqe" else F.pad(torch.zeros_like(similarities), (1, 0), value=1.0)
+
+    def forward(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> Tensor:
+        return aggregate(query, neighbours, self.weights(query, neighbours, padding).to(query.dtype))
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A trained model as a method of :mod:`vergence.search.expansion`: for queries, or for the items of a database."""
+
+    model: LAttQE
+    database: bool = False
+    batch: int = 256
+
+    def __call__(self, found: Found) -> tuple[Tensor, Tensor]:
+        own = next(self.model.parameters())
+        use = self.model.augment if self.database else self.model.expand
+        pairs = []
+        for part in found.parts(self.batch):
+            padding = part.padding.to(own.device) if part.padding.any() else None
+            made = use(part.query.to(own), part.neighbours.to(own), padding)
+            pairs.append([t.float().cpu() for t in made])
+        return torch.cat([a for a, _ in pairs]), torch.cat([b for _, b in pairs])
+
+
+def contrastive(expanded: Tensor, positive: Tensor, negatives: Tensor, margin: float) -> Tensor:
+    """Pull the positive (B, D), push negatives (B, n, D) that are nearer than the margin: the mean over queries."""
+    pull = (expanded - positive).square().sum(-1)
+    # The distance has no slope at zero; a floor far below the margin keeps its gradient finite.
+    apart = (expanded[:, None] - negatives).square().sum(-1).clamp(min=1e-12).sqrt()
+    return (pull + (margin - apart).clamp(min=0).square().sum(-1)).mean()
+
+
+def relevance_loss(logits: Tensor, relevant: Tensor, padding: Tensor) -> Tensor:
+    """Binary cross-entropy of logits (B, k) over the neighbours that are there."""
+    each = F.binary_cross_entropy_with_logits(logits, relevant.to(logits.dtype), reduction="none")
+    there = (~padding).to(each.dtype)
+    return (each * there).sum() / there.sum().clamp(min=1)
+
+
+def _without(weights: Tensor, padding: Tensor | None, value: float) -> Tensor:
+    return weights if padding is None else weights.masked_fill(F.pad(padding, (1, 0), value=False), value)
+
+
+def build(model: Model, dimension: int, tempered: bool) -> nn.Module:
+    """The model that the settings name."""
+    return LAttQE(model, dimension, tempered) if model.method == "lattqe" else ClassicExpansion(model)

@@ -1,0 +1,144 @@
+"""One page that needs nothing else: what a search finds before and after expansion, and what each neighbour counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment
+
+from vergence.data.images import read_image
+from vergence.data.inline import thumbnail
+from vergence.errors import VergenceError
+from vergence.files import write_text
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One of a list: its name, how alike it is (a cosine), its rank in the other list and its weight, if it has one."""
+
+    name: str
+    similarity: float
+    before: int | None = None
+    weight: float | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A query with its lists before and after expansion, and all neighbours that were weighed, in their order."""
+
+    name: str
+    before: Sequence[Hit]
+    after: Sequence[Hit]
+    weighed: Sequence[Hit]
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{ title }}</title>
+<style>
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; color: #1c1c1e; }
+h2 { font-size: 1.1rem; margin: 2.4rem 0 .4rem; overflow-wrap: anywhere; }
+h3 { font-size: .95rem; margin: 1rem 0 .4rem; }
+ol { display: flex; flex-wrap: wrap; gap: .8rem; padding: 0; margin: 0; list-style: none; }
+figure { margin: 0; width: 7rem; } figure img { width: 100%; border-radius: 4px; display: block; }
+.gone { height: 4.5rem; background: #eee; border-radius: 4px; }
+figcaption { font-size: .75rem; overflow-wrap: anywhere; color: #555; } figcaption b { color: #1c1c1e; }
+.query img, .query .gone { outline: 3px solid #3b6fd4; }
+.bars { display: flex; align-items: center; gap: 2px; height: 6rem; border-bottom: 1px solid #ccc; }
+.bars span { flex: 1 1 0; max-width: 1rem; align-self: flex-end; background: #3b6fd4; min-height: 1px; }
+.bars span.minus { background: #d4533b; }
+.up, .down { margin-left: .4em; } .up { color: #18803a; } .down { color: #b23a2a; }
+details { margin-top: .6rem; font-size: .85rem; }
+td { padding: 0 .8rem 0 0; }
+</style>
+<h1>{{ title }}</h1>
+<p>{{ note }}</p>
+{% if skipped %}<p><b>{{ skipped|length }} files were skipped:</b></p><ul>
+{% for why in skipped %}<li>{{ why }}</li>{% endfor %}</ul>{% endif %}
+{% macro figure(hit, number) %}
+<li><figure>{% if hit.uri %}<img src="{{ hit.uri }}" alt="{{ hit.name }}">{% else %}<div class="gone"></div>{% endif %}
+<figcaption><b>{{ number }}. {{ hit.similarity }}</b>{% if hit.moved %}
+<span class="{{ hit.way }}">{{ hit.moved }}</span>{% endif %}
+{% if hit.weight %}<br>weight {{ hit.weight }}{% endif %}<br>
+<span title="{{ hit.name }}">{{ hit.short }}</span></figcaption></figure></li>
+{% endmacro %}
+{% for answer in answers %}
+<h2 title="{{ answer.name }}">{{ answer.short }}</h2>
+<ol><li><figure class="query">{% if answer.uri %}<img src="{{ answer.uri }}" alt="the query">
+{% else %}<div class="gone"></div>{% endif %}<figcaption><b>query</b></figcaption></figure></li></ol>
+<h3>Before expansion</h3><ol>{% for hit in answer.before %}{{ figure(hit, loop.index) }}{% endfor %}</ol>
+<h3>After expansion</h3><ol>{% for hit in answer.after %}{{ figure(hit, loop.index) }}{% endfor %}</ol>
+{% if answer.weighed %}
+<h3>What each neighbour counts (the query counts {{ answer.own }})</h3>
+<div class="bars" role="img" aria-label="weights by rank">{% for hit in answer.weighed %}
+<span{% if hit.minus %} class="minus"{% endif %} style="height: {{ hit.height }}%"
+title="{{ loop.index }}. {{ hit.name }}: {{ hit.weight }}"></span>{% endfor %}</div>
+<details><summary>as a table</summary><table>{% for hit in answer.weighed %}
+<tr><td>{{ loop.index }}</td><td>{{ hit.weight }}</td><td>{{ hit.name }}</td></tr>{% endfor %}</table></details>
+{% endif %}
+{% endfor %}
+</html>
+"""
+
+
+def write_page(
+    path: Path, title: str, note: str, answers: Sequence[tuple[Answer, float]], skipped: Sequence[str]
+) -> Path:
+    """One HTML file with everything in it; each answer comes with the query's own weight."""
+    draw = cache(_small)  # a picture is in many lists
+    shown = []
+    for answer, own in answers:
+        most = max([abs(hit.weight or 0) for hit in answer.weighed], default=0) or 1
+        weighed = [
+            {
+                "name": hit.name,
+                "weight": f"{hit.weight or 0:.3f}",
+                "height": f"{100 * abs(hit.weight or 0) / most:.1f}",
+                "minus": (hit.weight or 0) < 0,
+            }
+            for hit in answer.weighed
+        ]
+        shown.append(
+            {
+                "name": answer.name,
+                "short": Path(answer.name).name,
+                "uri": draw(Path(answer.name)),
+                "before": [_hit(hit, draw) for number, hit in enumerate(answer.before, 1)],
+                "after": [_hit(hit, draw, number) for number, hit in enumerate(answer.after, 1)],
+                "weighed": weighed,
+                "own": f"{own:.3f}",
+            }
+        )
+    template = Environment(autoescape=True, trim_blocks=True).from_string(_PAGE)
+    write_text(path, template.render(title=title, note=note, answers=shown, skipped=skipped))
+    return path
+
+
+def _hit(hit: Hit, draw: Callable[[Path], str], rank: int | None = None) -> dict[str, str]:
+    """With its rank, also how many places it has moved."""
+    moved, way = "", ""
+    if rank is not None:
+        gained = None if hit.before is None else hit.before - rank
+        moved = "new" if gained is None else f"↑{gained}" if gained > 0 else f"↓{-gained}" if gained < 0 else ""
+        way = "down" if gained is not None and gained < 0 else "up"
+    weight = "" if hit.weight is None else f"{hit.weight:.3f}"
+    return {
+        "name": hit.name,
+        "short": Path(hit.name).name,
+        "similarity": f"{hit.similarity:.3f}",
+        "uri": draw(Path(hit.name)),
+        "moved": moved,
+        "way": way,
+        "weight": weight,
+    }
+
+
+def _small(path: Path) -> str:
+    """A picture file as an address; nothing if there is no such picture."""
+    try:
+        return thumbnail(read_image(path), 320, 160)
+    except VergenceError:
+        return ""

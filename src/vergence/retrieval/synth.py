@@ -1,0 +1,55 @@
+"""Embedded descriptors: what tells classes apart lies in some directions, what merely looks alike in others.
+
+A descriptor is the sum of content (its class's place, and noise) and of nuisance (one of a few scenes that all classes
+share, and noise), turned by one fixed rotation and scaled to length one. So the nearest neighbours of a query are a
+mixture of its class and of its scene: averaging them drifts to the scene, and only who has learned which directions
+mean something can tell the two apart. Classes have 4 to 60 members; the rotation and the scenes are those of the world,
+the classes of training, validation and test are different ones.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from vergence.errors import VergenceError
+from vergence.retrieval.data import Clusters
+from vergence.seeding import generator
+
+CONTENT, NUISANCE, SCENES = 24, 40, 20
+DIMENSION = CONTENT + NUISANCE
+SPREAD, SCENE, BLUR = 0.9, 0.95, 0.6
+"""How far members lie from their class's place, how much a scene counts, and how far pictures lie from their scene."""
+SMALLEST, LARGEST = 4, 60
+EVERY = 8
+"""Every so many of the judged descriptors is a query."""
+
+
+def world(classes: int, split: str, seed: int = 0) -> Clusters:
+    """Descriptors of so many classes of a split. All splits of a seed share rotation and scenes."""
+    if classes < 2:
+        raise VergenceError(f"embedded data has at least 2 classes, got {classes}")
+    shared = generator("world", seed)
+    rotation = torch.linalg.qr(torch.randn(DIMENSION, DIMENSION, generator=shared, dtype=torch.float64)).Q
+    scenes = _directions(SCENES, NUISANCE, shared)
+    own = generator("world", seed, split, classes)
+    sizes = torch.randint(SMALLEST, LARGEST + 1, (classes,), generator=own)
+    clusters = torch.arange(classes).repeat_interleave(sizes)
+    count = len(clusters)
+    content = _directions(classes, CONTENT, own)[clusters] + _noise(count, CONTENT, SPREAD, own)
+    scene = scenes[torch.randint(SCENES, (count,), generator=own)]
+    nuisance = SCENE * (scene + _noise(count, NUISANCE, BLUR, own))
+    made = torch.cat([content, nuisance], 1) @ rotation
+    made = (made / made.norm(dim=1, keepdim=True)).float()
+    asking = torch.arange(0, count, 1 if split == "train" else EVERY)
+    return Clusters(made, clusters, asking, where=f"embedded {split} data")
+
+
+def _directions(count: int, dimension: int, source: torch.Generator) -> Tensor:
+    drawn = torch.randn(count, dimension, generator=source, dtype=torch.float64)
+    return drawn / drawn.norm(dim=1, keepdim=True)
+
+
+def _noise(count: int, dimension: int, length: float, source: torch.Generator) -> Tensor:
+    """Of about so much length altogether."""
+    return length * torch.randn(count, dimension, generator=source, dtype=torch.float64) / dimension**0.5

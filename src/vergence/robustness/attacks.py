@@ -1,0 +1,240 @@
+"""Gradient-sign attacks on image classifiers, as one loop of parts that combine freely.
+
+One iteration, in this order: transform the input (DI), take the gradient of the loss, smooth it (TI), remember it (MI),
+take its sign, make a step, add what a system makes of the step (such as PI's projection), and stay within the budget::
+
+    attack = SignAttack(eps=16 / 255, momentum=1.0)  # MI-FGSM
+    adversarial = attack(classifier, images, labels)
+
+Pictures are in [0, 1]. A classifier is anything that gives logits for them, with its own normalisation inside; see
+:class:`vergence.robustness.classifiers.Classifier`. Untargeted, without queries to what is attacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vergence.errors import VergenceError
+from vergence.ops.smooth import gaussian_smooth
+
+Logits = Callable[[Tensor], Tensor]
+"""Pictures (N, C, H, W) in [0, 1] to logits (N, classes): usually an ``nn.Module``."""
+
+
+@dataclass(frozen=True)
+class Diversity:
+    """DI (Eq. 5): with ``chance``, the batch is enlarged to a random size and put at a random place on black."""
+
+    chance: float = 0.7
+    grow: float = 330 / 299
+    """The side of what the classifier then gets, as a multiple of the picture's."""
+    resize: Literal["nearest", "bilinear"] = "nearest"
+    """As the public TensorFlow code enlarges, or as its PyTorch version does."""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.chance <= 1 and 1 < self.grow <= 4):
+            raise VergenceError(f"DI has a chance from 0 to 1 and grows by 1 to 4, got {self.chance} and {self.grow}")
+
+    def __call__(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Images (N, C, H, W) as they were, or (N, C, round(grow H), round(grow W)). One draw a batch."""
+        device = generator.device if generator is not None else None
+        chance, size, top, left = torch.rand(4, generator=generator, device=device).tolist()
+        if chance >= self.chance:
+            return images
+        whole = [max(round(self.grow * side), side + 1) for side in images.shape[-2:]]
+        sides = [side + int(size * (most - side)) for side, most in zip(images.shape[-2:], whole, strict=True)]
+        if self.resize == "nearest":
+            larger = F.interpolate(images, sides, mode="nearest")
+        else:
+            larger = F.interpolate(images, sides, mode="bilinear", align_corners=True)
+        rows, columns = (most - side for most, side in zip(whole, sides, strict=True))
+        above, before = int(top * rows), int(left * columns)
+        return F.pad(larger, (before, columns - before, above, rows - above))
+
+
+class Reuse(Protocol):
+    """What a system adds to each step. ``start`` begins an attack; what it returns is called with every step."""
+
+    def start(self, attack: SignAttack) -> Callable[[Tensor], Tensor]:
+        """A function from a step (N, C, H, W) to what is added to it; both in units of ``eps``."""
+
+
+@dataclass(frozen=True)
+class SignAttack:
+    """A gradient-sign attack within ``eps`` of each pixel. As it stands: I-FGSM (Eq. 3)."""
+
+    eps: float
+    """The budget: no pixel changes by more (16 / 255 in the paper)."""
+    steps: int = 10
+    """Iterations T; one is FGSM."""
+    beta: float = 1.0
+    """How many times ``eps / steps`` a step is."""
+    diversity: Diversity | None = None
+    """DI."""
+    smoothing: int = 0
+    """TI (Eq. 6): side of the Gaussian kernel that the gradient is smoothed with (0: none)."""
+    momentum: float | None = None
+    """MI (Eq. 4): decay of the gradients before."""
+    reuse: Reuse | None = None
+    """What is added to a step."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.eps <= 1:
+            raise VergenceError(f"a budget is above 0 and at most 1 (255 of 255), got {self.eps:g}")
+        if self.steps < 1 or not self.beta > 0:
+            raise VergenceError(f"an attack has 1 or more steps and a beta above 0, got {self.steps} and {self.beta:g}")
+        if self.smoothing and (self.smoothing < 3 or self.smoothing % 2 == 0):
+            raise VergenceError(f"a kernel to smooth with has an odd side of at least 3, got {self.smoothing}")
+        if self.momentum is not None and not self.momentum >= 0:
+            raise VergenceError(f"a momentum is at least 0, got {self.momentum:g}")
+
+    def __call__(
+        self, classifier: Logits, images: Tensor, labels: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Images (N, C, H, W) in [0, 1] with labels (N,) to adversarial ones of the same type, within the budget."""
+        _check(classifier, images, labels)
+        with torch.inference_mode(False), torch.no_grad():
+            images, labels = images.clone(), labels.clone()
+            lower, upper = bounds(images, self.eps)
+            # Steps are far smaller than what half precision can add to a pixel.
+            wide = torch.promote_types(images.dtype, torch.float32)
+            found, least, most = images.to(wide), lower.to(wide), upper.to(wide)
+            add = self.reuse.start(self) if self.reuse is not None else None
+            memory: Tensor | None = None
+            for _ in range(self.steps):
+                gradient = self._gradient(classifier, found.to(images.dtype), labels, generator).to(wide)
+                if self.smoothing:
+                    gradient = gaussian_smooth(gradient, self.smoothing)
+                if self.momentum is not None:
+                    memory = gradient = remembered(gradient, memory, self.momentum)
+                step = gradient.sign().mul_(self.beta / self.steps)
+                if add is not None:
+                    step = step + add(step)
+                found = torch.clamp(found + self.eps * step, least, most)
+            return found.to(images.dtype)
+
+    def _gradient(
+        self, classifier: Logits, images: Tensor, labels: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        with torch.enable_grad():
+            seen = images.detach().requires_grad_()
+            given = seen if self.diversity is None else self.diversity(seen, generator)
+            logits = logits_of(classifier, given)
+            if not logits.requires_grad:
+                raise VergenceError(f"{_name(classifier)} has no gradient: its logits do not depend on the pictures")
+            if not 0 <= int(labels.min()) <= int(labels.max()) < logits.shape[1]:
+                raise VergenceError(
+                    f"a label is outside 0 to {logits.shape[1] - 1}, the classes of {_name(classifier)}: "
+                    f"they go from {int(labels.min())} to {int(labels.max())}"
+                )
+            # The sum: a picture's gradient does not depend on how many others are in the batch.
+            loss = F.cross_entropy(logits.to(torch.promote_types(logits.dtype, torch.float32)), labels, reduction="sum")
+            (gradient,) = torch.autograd.grad(loss, seen)
+        if not gradient.isfinite().all():
+            bad = int((~gradient.isfinite()).flatten(1).any(1).nonzero()[0])
+            raise VergenceError(f"the gradient of {_name(classifier)} is not finite at picture {bad} of the batch")
+        return gradient
+
+
+def fgsm(eps: float) -> SignAttack:
+    """FGSM (Eq. 2): one step of the whole budget."""
+    return SignAttack(eps, steps=1)
+
+
+def i_fgsm(eps: float, steps: int = 10, beta: float = 1.0) -> SignAttack:
+    """I-FGSM (Eq. 3); with ``beta`` above 1, the control that has PI's larger steps and not its projection."""
+    return SignAttack(eps, steps, beta)
+
+
+def mi_fgsm(eps: float, steps: int = 10, momentum: float = 1.0) -> SignAttack:
+    """MI-FGSM (Eq. 4)."""
+    return SignAttack(eps, steps, momentum=momentum)
+
+
+def di_fgsm(eps: float, steps: int = 10, diversity: Diversity = Diversity()) -> SignAttack:
+    """DI-FGSM (Eq. 5)."""
+    return SignAttack(eps, steps, diversity=diversity)
+
+
+def ti_fgsm(eps: float, smoothing: int = 15) -> SignAttack:
+    """TI-FGSM (Eq. 6): one step."""
+    return SignAttack(eps, steps=1, smoothing=smoothing)
+
+
+def ti_bim(eps: float, steps: int = 10, smoothing: int = 15) -> SignAttack:
+    """TI-BIM: TI-FGSM iterated."""
+    return SignAttack(eps, steps, smoothing=smoothing)
+
+
+def remembered(gradient: Tensor, memory: Tensor | None, momentum: float) -> Tensor:
+    """Eq. 4: each picture's gradient over its L1 norm, added to ``momentum`` times what is remembered."""
+    norm = gradient.abs().sum((1, 2, 3), keepdim=True)
+    share = gradient / norm.clamp(min=torch.finfo(gradient.dtype).tiny)
+    return share if memory is None else momentum * memory + share
+
+
+def bounds(images: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """The least and the greatest value that each pixel of ``images`` may take, inside [0, 1].
+
+    Rounded inwards: whatever the float type, no value between them is further than ``eps`` from the pixel.
+    """
+    exact = images.detach().to("cpu" if images.device.type == "mps" else images.device, torch.float64)
+    least, most = ((exact + sign * eps).clamp(0, 1).to(images.dtype) for sign in (-1, 1))
+    # Floats that are not negative are ordered as the whole numbers with the same bits.
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[images.element_size()]
+    least = (least.view(bits) + (exact - least.double() > eps)).view(images.dtype)
+    most = (most.view(bits) - (most.double() - exact > eps).to(bits)).view(images.dtype)
+    return least.to(images.device), most.to(images.device)
+
+
+def quantised(adversarial: Tensor, images: Tensor, eps: float) -> Tensor:
+    """Adversarial pictures as bytes whose distance from ``images`` (bytes) is still within ``eps``.
+
+    Rounding alone may leave the budget where ``255 eps`` is no whole number.
+    """
+    if images.dtype != torch.uint8:
+        raise VergenceError(f"pictures to be saved are compared with bytes, got {images.dtype}")
+    most = int(255 * eps + 1e-6)
+    clean = images.to(torch.int16)
+    near = (255 * adversarial.detach().float()).round().to(torch.int16)
+    return torch.clamp(near, clean - most, clean + most).clamp(0, 255).to(torch.uint8)
+
+
+def logits_of(classifier: Logits, images: Tensor) -> Tensor:
+    """A classifier's answer, refused if it is not logits (N, classes)."""
+    logits = classifier(images)
+    if not isinstance(logits, Tensor):
+        raise VergenceError(
+            f"{_name(classifier)} returned a {type(logits).__name__}, expected logits (N, classes): wrap it so that it "
+            "gives the one tensor that is to be attacked"
+        )
+    if logits.ndim != 2 or len(logits) != len(images):
+        raise VergenceError(
+            f"{_name(classifier)} returned a tensor of shape {tuple(logits.shape)} for {len(images)} pictures, "
+            "expected (N, classes)"
+        )
+    return logits
+
+
+def _check(classifier: Logits, images: Tensor, labels: Tensor) -> None:
+    if images.ndim != 4 or not images.is_floating_point() or not images.numel():
+        raise VergenceError(f"pictures are floats (N, C, H, W), got {images.dtype} {tuple(images.shape)}")
+    if not (images.min() >= 0 and images.max() <= 1):
+        raise VergenceError(f"pictures are in [0, 1], got values from {images.min():g} to {images.max():g}")
+    if labels.shape != images.shape[:1] or labels.dtype != torch.int64:
+        raise VergenceError(
+            f"{len(images)} pictures need labels of shape ({len(images)},) and type int64, got {tuple(labels.shape)} "
+            f"and {labels.dtype}"
+        )
+    if isinstance(classifier, nn.Module) and classifier.training:
+        raise VergenceError(f"{_name(classifier)} is in training mode, where answers depend on the batch: call .eval()")
+
+
+def _name(classifier: Logits) -> str:
+    return f"the classifier {getattr(classifier, 'name', '') or type(classifier).__name__}"

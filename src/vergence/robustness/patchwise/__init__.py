@@ -1,0 +1,26 @@
+"""Patch-wise attacks, to judge robustness with."""
+
+from vergence.about import About
+
+ABOUT = About(
+    name="patchwise",
+    title="Patch-wise Attack for Fooling Deep Neural Network",
+    authors=("Lianli Gao", "Qilong Zhang", "Jingkuan Song", "Xianglong Liu", "Heng Tao Shen"),
+    venue="ECCV 2020",
+    tasks=("adversarial robustness",),
+    summary=(
+        "How much of a classifier's accuracy survives perturbations made with other networks. The patch-wise iterative "
+        "attack (PI-FGSM) takes larger steps than its budget allows and lays what is cut off around where it was; it "
+        "combines with momentum, input diversity and translation invariance, which are its baselines here."
+    ),
+    citation=(
+        "@inproceedings{gao2020patch,\n"
+        "  title={Patch-wise Attack for Fooling Deep Neural Network},\n"
+        "  author={Gao, Lianli and Zhang, Qilong and Song, Jingkuan and Liu, Xianglong and Shen, Heng Tao},\n"
+        "  booktitle={European Conference on Computer Vision (ECCV)},\n"
+        "  year={2020}\n"
+        "}"
+    ),
+    intended_use="To measure and improve the robustness of classifiers that you may test.",
+    links=("https://github.com/qilong-zhang/Patch-wise-iterative-attack",),
+)

@@ -1,0 +1,50 @@
+"""What the projection costs: an iteration with it and without it, and its parts against their plain forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vergence.benchmark import Contest
+from vergence.ops.smooth import gaussian_smooth, surroundings
+from vergence.reference import patchwise as plain
+from vergence.robustness.attacks import SignAttack, i_fgsm
+from vergence.robustness.classifiers import Classifier, lite
+from vergence.robustness.patchwise.model import pi_fgsm
+from vergence.seeding import generator
+
+ATTACK = "PI-FGSM, lite0, 299 x 299, 2 iterations"
+EPS = 16 / 255
+
+
+def contests() -> Iterator[Contest]:
+    """The whole attack on two photographs' worth of pixels, then projection and smoothing alone."""
+    yield Contest(ATTACK, _attack(pi_fgsm(EPS, 2)), {"I-FGSM": _attack(i_fgsm(EPS, 2))})
+    for size in (3, 7, 21):
+        rivals = {"depthwise convolution": _depthwise(plain.project_kernel(size))}
+        yield Contest(f"projection, kernel {size}, 299 x 299", lambda size=size: surroundings(_noise(), size), rivals)  # type: ignore[misc]
+    rivals = {"depthwise convolution": _depthwise(plain.gaussian_kernel(15))}
+    yield Contest("smoothing, kernel 15, 299 x 299", lambda: gaussian_smooth(_noise(), 15), rivals)
+
+
+@cache
+def _network() -> Classifier:
+    """Made when first used. Random weights cost what trained ones do."""
+    return lite("lite0").eval()
+
+
+@cache
+def _noise() -> Tensor:
+    return torch.randn(2, 3, 299, 299, generator=generator("bench", "patchwise"))
+
+
+def _attack(attack: SignAttack) -> Callable[[], Any]:
+    return lambda: attack(_network(), _noise().sigmoid(), torch.tensor([0, 1]))
+
+
+def _depthwise(kernel: Tensor) -> Callable[[], Any]:
+    return lambda: plain.depthwise(_noise(), kernel)

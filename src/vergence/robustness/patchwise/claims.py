@@ -1,0 +1,190 @@
+"""What the paper says that can be found false."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vergence.claims import Claim, Evidence, above
+from vergence.ops.smooth import surroundings
+from vergence.reference import patchwise as plain
+from vergence.robustness.attacks import Diversity, SignAttack, i_fgsm
+from vergence.robustness.patchwise.bench import ATTACK
+from vergence.robustness.patchwise.model import Projection, pi_fgsm, project_kernel
+from vergence.seeding import generator
+
+ROUNDING = 1e-10
+"""What float64 may differ by when two ways to compute one thing agree."""
+
+
+def _network(dtype: torch.dtype = torch.float64) -> nn.Module:
+    """A small smooth classifier of pictures (3, 12, 11), with weights of its own."""
+    network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Tanh(), nn.Conv2d(8, 8, 3), nn.Tanh(), nn.Flatten(),
+                            nn.Linear(8 * 8 * 7, 5))  # fmt: skip
+    source = generator("claims", "network")
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(0.4 * torch.randn(parameter.shape, generator=source, dtype=torch.float64))
+    return network.to(dtype).eval()
+
+
+def _pictures(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    """Six pictures, with pixels at both ends of the range, and their labels."""
+    source = generator("claims", "pictures")
+    values = torch.randn(6, 3, 12, 11, generator=source, dtype=torch.float64)
+    return (0.5 + 0.4 * values).clamp(0, 1).to(dtype), torch.tensor([0, 1, 2, 3, 4, 0])
+
+
+def _loss_gradient(network: nn.Module, labels: Tensor) -> Callable[[Tensor], Tensor]:
+    def gradient(x: Tensor) -> Tensor:
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(F.cross_entropy(network(x), labels, reduction="sum"), x)[0]
+
+    return gradient
+
+
+def is_algorithm_1(_: Evidence) -> float:
+    """Against the printed algorithm, with budgets that float64 holds exactly (so that what cancels is zero in both)."""
+    network, (x, y) = _network(), _pictures()
+    worst = 0.0
+    settings = ((3, 10, 10.0, 1.0), (7, 8, 4.0, 0.5), (5, 8, 2.0, 0.125), (3, 4, 6.0, 0.25))
+    for size, steps, beta, share in settings:
+        eps = 1 / 16
+        printed = plain.pi_fgsm(_loss_gradient(network, y), x, eps, steps, beta, share * eps, size)
+        ours = pi_fgsm(eps, steps, beta, Projection(size, share * eps))(network, x, y)
+        worst = max(worst, float((ours - printed).abs().max()))
+    return worst
+
+
+def kernel_is_eq_12(_: Evidence) -> float:
+    """The kernel, and what the attack uses in its place, forward and backward; channels never meet."""
+    worst = 0.0
+    for size in (3, 7, 21):
+        kernel = project_kernel(size)
+        worst = max(worst, float((kernel - plain.project_kernel(size)).abs().max()), abs(float(kernel.sum()) - 1))
+        x = torch.randn(2, 3, 12, 11, generator=generator("claims", size), dtype=torch.float64).requires_grad_()
+        pair = (surroundings(x, size) / (size**2 - 1), plain.depthwise(x, kernel))
+        probe = torch.randn(x.shape, generator=generator("claims", "probe"), dtype=torch.float64)
+        gradients = [torch.autograd.grad(out, x, probe)[0] for out in pair]
+        worst = max(worst, *(float((a - b).detach().abs().max()) for a, b in (pair, gradients)))
+    return worst
+
+
+def unamplified_is_i_fgsm(_: Evidence) -> float:
+    """The largest difference in any bit, over budgets and numbers of steps, in float32 and float64."""
+    worst = 0.0
+    for dtype in (torch.float32, torch.float64):
+        network, (x, y) = _network(dtype), _pictures(dtype)
+        for eps, steps in product((2 / 255, 8 / 255, 16 / 255, 0.1, 0.3), (1, 3, 7, 10, 30)):
+            pair = [a(network, x, y) for a in (pi_fgsm(eps, steps, beta=1.0), i_fgsm(eps, steps))]
+            worst = max(worst, float((pair[0] - pair[1]).abs().max()))
+    return worst
+
+
+def unprojected_is_the_control(_: Evidence) -> float:
+    """The largest difference in any bit, over amplifications."""
+    network, (x, y) = _network(torch.float32), _pictures(torch.float32)
+    worst = 0.0
+    for beta in (1.0, 2.5, 5.0, 10.0):
+        attacks = (pi_fgsm(16 / 255, 10, beta, Projection(gamma=0.0)), i_fgsm(16 / 255, 10, beta))
+        pair = [attack(network, x, y) for attack in attacks]
+        worst = max(worst, float((pair[0] - pair[1]).abs().max()))
+    return worst
+
+
+def budget_is_kept(_: Evidence) -> float:
+    """How far the worst pixel is beyond its budget or the range, over settings and float types; in float64."""
+    worst, network = -1.0, _network()
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        x, y = _pictures(dtype)
+        for attack in _attacks():
+            found = attack(lambda images: network(images.double()), x, y, generator("claims", "di"))
+            if found.dtype != dtype:
+                return float("inf")
+            wide = found.double()
+            far = (wide - x.double()).abs().max() - attack.eps
+            worst = max(worst, float(far), -float(wide.min()), float(wide.max()) - 1)
+    return worst
+
+
+def _attacks() -> Iterator[SignAttack]:
+    for eps, beta in product((1 / 255, 16 / 255, 0.3), (1.0, 10.0)):
+        for size, gamma in ((3, None), (7, 0.5), (21, 3.0)):
+            plainly = pi_fgsm(eps, 4, beta, Projection(size, gamma))
+            yield plainly
+            yield replace(plainly, momentum=1.0, smoothing=5)
+    # What DI changes has another size: the network must take it, and this one does not.
+    yield replace(pi_fgsm(16 / 255, 4), diversity=Diversity(chance=0.0))
+
+
+def hand_test(_: Evidence) -> float:
+    """One channel of 3 x 3, a gradient at the centre alone, beta = T: by hand, the first step is the budget and the
+    second overflows by as much, which moves the eight neighbours by gamma and the centre not at all."""
+    eps, gamma = 16 / 255, 4 / 255
+    x = torch.full((1, 1, 3, 3), 0.5, dtype=torch.float64)
+    only = torch.zeros(1, 1, 3, 3, dtype=torch.float64)
+    only[0, 0, 1, 1] = -1.0
+
+    def classifier(images: Tensor) -> Tensor:
+        """The loss of label 0 rises with the centre and depends on no other pixel."""
+        return torch.stack([(only * images).sum((1, 2, 3)), torch.zeros(len(images), dtype=torch.float64)], 1)
+
+    label = torch.tensor([0])
+    first = pi_fgsm(eps, 1, 1.0, Projection(3, gamma))(classifier, x, label) - x
+    second = pi_fgsm(eps, 2, 2.0, Projection(3, gamma))(classifier, x, label) - x
+    centre = torch.zeros_like(x)
+    centre[0, 0, 1, 1] = eps
+    around = torch.full_like(x, gamma)
+    around[0, 0, 1, 1] = eps
+    return max(float((first - centre).abs().max()), float((second - around).abs().max()))
+
+
+def gradients_taken(_: Evidence) -> float:
+    """How many gradients PI takes beyond one an iteration."""
+    network, (x, y) = _network(), _pictures()
+    calls = 0
+
+    def counted(images: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return network(images)
+
+    pi_fgsm(16 / 255, 10)(counted, x, y)
+    return float(calls - 10)
+
+
+def speed(evidence: Evidence) -> Sequence[float]:
+    return evidence.times(ATTACK)["I-FGSM"]
+
+
+_POINTS = "points of success"
+
+CLAIMS = (
+    Claim("algorithm-1", "The attack is Algorithm 1.", "Alg. 1, Eqs. 10-11", "exact", is_algorithm_1, ROUNDING),
+    Claim("kernel", "The project kernel is uniform around an empty centre, has sum 1, and keeps channels apart.",
+          "Eq. 12", "exact", kernel_is_eq_12, ROUNDING),
+    Claim("hand-test", "What a pixel cannot take, its neighbours take, and it does not.", "Eqs. 10-12", "exact",
+          hand_test, ROUNDING),
+    Claim("beta-1", "With beta = 1 PI-FGSM is I-FGSM, bit for bit.", "Sec. 4.2", "exact", unamplified_is_i_fgsm, 0),
+    Claim("gamma-0", "With gamma = 0 PI-FGSM is I-FGSM with amplified steps, bit for bit.", "Eq. 11", "exact",
+          unprojected_is_the_control, 0),
+    Claim("budget", "No pixel ever leaves the budget or the range.", "Eq. 1", "exact", budget_is_kept, 0),
+    Claim("one-gradient", "Projection needs no gradient of its own.", "Sec. 3.2.3", "exact", gradients_taken, 0),
+    Claim("cost", "PI-FGSM takes at most a tenth more time than I-FGSM.", "Sec. 3.2.3", "cost", speed, 1 / 1.1,
+          "at least", "times as fast", "no additional huge cost"),
+    above("pi-above-ifgsm", "PI-FGSM transfers better than I-FGSM.", "Table 1", better="pi", worse="ifgsm",
+          metric="transfer", unit=_POINTS, paper="+31.7"),
+    above("pi-above-amplified", "PI-FGSM transfers better than I-FGSM with the same amplification: projection helps "
+          "beyond larger steps.", "Fig. 2", better="pi", worse="amplified", metric="transfer", unit=_POINTS),
+    above("pi-above-mi", "PI-FGSM transfers better than MI-FGSM.", "Table 1", better="pi", worse="mi",
+          metric="transfer", unit=_POINTS, paper="+5.6"),
+    above("pi-above-fgsm", "PI-FGSM transfers better than FGSM.", "Table 1", better="pi", worse="fgsm",
+          metric="transfer", unit=_POINTS, paper="+17.6"),
+    above("whitebox-kept", "PI-FGSM is not worse than I-FGSM on the network it is made with, by more than a point.",
+          "Table 1", better="pi", worse="ifgsm", metric="whitebox", margin=-1.0, unit=_POINTS, paper="0"),
+)  # fmt: skip

@@ -1,0 +1,120 @@
+"""SE-SiamFC against its direct transcription, which draws kernels at every call and pads them to the largest scale's
+size, and against SiamFC+ of the same width: what equivariance costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from vergence.benchmark import Contest
+from vergence.ops.correlation import cross_correlation
+from vergence.reference import scale as plain
+from vergence.seeding import generator
+from vergence.tracking.sesiam.networks import SiameseNetwork, build
+
+FRAME = "a frame (three crops), float32"
+HALF = "a frame (three crops), bfloat16"
+STEP = "a training step, two pairs"
+SMALL = "a training step, tiny, 8 pairs"
+
+
+def contests() -> Iterator[Contest]:
+    """Inference on the three crops of a frame, with the template known, and steps of training; published size."""
+    yield Contest(FRAME, _frame("se-siamfc"), {"direct": _direct_frame(), "SiamFC+": _frame("siamfc+")})
+    yield Contest(HALF, _half(_frame("se-siamfc")), {
+        "direct, float32": _direct_frame(), "direct": _half(_direct_frame()), "SiamFC+": _half(_frame("siamfc+")),
+    })  # fmt: skip
+    yield Contest(STEP, _step("otb", 2), {"direct": _direct_step("otb", 2)})
+    yield Contest(SMALL, _step("tiny", 8), {"direct": _direct_step("tiny", 8)})
+
+
+@cache
+def network(name: str, size: str) -> SiameseNetwork:
+    """With the released connection and weights drawn by chance, which cost what trained ones do."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = build(name, size=size, connection="correlation")
+    with torch.no_grad():
+        made(*pairs(size, 2))  # gives the norms their statistics
+    return made
+
+
+@cache
+def pairs(size: str, count: int) -> tuple[Tensor, Tensor]:
+    """Templates and search regions."""
+    source = generator("bench", "sesiam", size, count)
+    sides = {"tiny": (63, 127)}.get(size, (127, 255))
+    template, search = (torch.randn(count, 3, side, side, generator=source) for side in sides)
+    return template, search
+
+
+def direct(made: SiameseNetwork, images: Tensor, training: bool) -> Tensor:
+    """The features that a network's direct transcription gives, with its weights and statistics."""
+    plan, trunk = made.plan, made.trunk
+    weights = dict([*trunk.named_parameters(), *trunk.named_buffers()])
+    border = plan.borders[0 if training else 1]
+    stem, basis = _bases(plan.stem_size, plan.size, plan.scales, plan.stem_order, plan.order)
+    if hasattr(trunk, "stem"):
+        maps = plain.residual(images, weights, stem.to(images), basis.to(images), training, border)
+    else:
+        maps = plain.shallow(images, weights, basis.to(images), training, border)
+    return maps.amax(2)
+
+
+@cache
+def _bases(stem_size: int, size: int, scales: tuple[float, ...], stem_order: int, order: int) -> tuple[Tensor, Tensor]:
+    return plain.hermite_basis(stem_size, scales, stem_order), plain.hermite_basis(size, scales, order)
+
+
+def _frame(name: str) -> Callable[[], Tensor]:
+    def run() -> Tensor:
+        tracker = network(name, "otb").eval()
+        with torch.no_grad():
+            return tracker.connect(_template(name), tracker.features(pairs("otb", 3)[1]))
+
+    return run
+
+
+@cache
+def _template(name: str) -> Tensor:
+    return network(name, "otb").eval().features(pairs("otb", 1)[0])
+
+
+def _direct_frame() -> Callable[[], Tensor]:
+    def run() -> Tensor:
+        tracker = network("se-siamfc", "otb").eval()
+        with torch.no_grad():
+            search = direct(tracker, pairs("otb", 3)[1], training=False).float()
+            return tracker.plan.gain * cross_correlation(_template("se-siamfc"), search).unsqueeze(1)
+
+    return run
+
+
+def _half(run: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    def halved() -> Tensor:
+        _template("se-siamfc"), _template("siamfc+")  # these are known before
+        with torch.autocast("cpu", torch.bfloat16):
+            return run()
+
+    return halved
+
+
+def _step(size: str, count: int) -> Callable[[], None]:
+    def run() -> None:
+        tracker = network("se-siamfc", size).train()
+        tracker(*pairs(size, count)).square().mean().backward()
+
+    return run
+
+
+def _direct_step(size: str, count: int) -> Callable[[], None]:
+    def run() -> None:
+        tracker = network("se-siamfc", size).train()
+        template, search = (direct(tracker, crops, training=True) for crops in pairs(size, count))
+        (tracker.plan.gain * cross_correlation(template, search)).square().mean().backward()
+
+    return run

@@ -1,0 +1,292 @@
+"""What holds by construction, and to which digit: equivariance of layers, stacks and the connection, both directions
+of Theorem 1, the start from an ordinary network, and the sizes of Tables 1 and 2.
+
+Scale is only sampled, so its equivariance has an error. It is that of interpolation and of cut-off filters: it is
+measured on pictures smooth enough to be rescaled by taking every second pixel, and beside plain convolution's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vergence.claims import Claim, Evidence
+from vergence.nn.folded import PlainConv2d
+from vergence.nn.scale import LiftingConv2d, ScaleConv2d
+from vergence.ops.correlation import nonparametric_scale_convolution, rescale
+from vergence.ops.scale import Border, hermite_basis, kernel_weights
+from vergence.ops.smooth import gaussian_smooth
+from vergence.reference import scale as plain
+from vergence.seeding import generator
+from vergence.tracking.sesiam.bench import direct
+from vergence.tracking.sesiam.networks import build
+
+ROUNDING = 1e-9
+"""What float64 may differ by when two ways to compute one thing agree."""
+OCTAVE = (1.0, math.sqrt(2), 2.0)
+SIDE = 15
+"""Of the largest kernel, so that nothing of its functions is cut off at scale 2."""
+AROUND: tuple[Border, Border] = ("circular", "circular")
+
+
+def _normal(*shape: int, seed: str) -> Tensor:
+    return torch.randn(*shape, generator=generator("claims", "sesiam", seed), dtype=torch.float64)
+
+
+def _smooth(side: int, channels: int = 1) -> Tensor:
+    """Noise without detail finer than 4 pixels, in a frame of nothing: (1, channels, side, side)."""
+    x = _normal(1, channels, side, side, seed="picture")
+    x = gaussian_smooth(x, 25, 3.0)  # 25 places, from -3 to 3 deviations of 4 pixels
+    return x / x.std()
+
+
+def _drawn(module: nn.Module, seed: str) -> nn.Module:
+    """In float64, with weights that depend on the name alone."""
+    module = module.double().eval()
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            noise = _normal(*parameter.shape, seed=f"{seed} {name}")
+            fan_in = max(math.prod(parameter.shape[1:]), 1)
+            parameter.copy_(1 + 0.2 * noise if name.endswith("norm.weight") else noise / math.sqrt(fan_in))
+    return module
+
+
+def _missed(found: Tensor, expected: Tensor, margin: int) -> float:
+    """The squared error relative to what was expected, away from the border."""
+    inner = (..., slice(margin, -margin), slice(margin, -margin))
+    return float((found[inner] - expected[inner]).square().sum() / expected[inner].square().sum())
+
+
+# Translation ---------------------------------------------------------------------------------------------------------
+
+
+def stack_follows_shifts(_: Evidence) -> float:
+    """Layers of both kinds with the border on the other side: shifting the picture shifts what they give."""
+    first = _drawn(LiftingConv2d(3, 16, 7, OCTAVE, 3, padding=3, borders=AROUND), "first")
+    second = _drawn(ScaleConv2d(16, 5, 5, OCTAVE, 3, extent=2, padding=2, borders=AROUND), "second")
+    x = _normal(1, 3, 24, 21, seed="shifted")
+    run = nn.Sequential(first, nn.ReLU(), second)
+    with torch.no_grad():
+        return float((run(x.roll((5, -7), (2, 3))) - run(x).roll((5, -7), (3, 4))).abs().max())
+
+
+def connection_follows_shifts(_: Evidence) -> float:
+    """Eq. 4 at factors 1/2, 1 and 2: a search moved by two cells."""
+    template = _normal(1, 8, 3, 3, seed="template")
+    search = F.pad(_normal(1, 8, 9, 9, seed="search"), (8,) * 4)
+    before, after = (
+        nonparametric_scale_convolution(template, x, (0.5, 1.0, 2.0)) for x in (search, search.roll((2, -2), (2, 3)))
+    )
+    return float((after - before.roll((2, -2), (2, 3)))[..., 4:-4, 4:-4].abs().max())
+
+
+# Scale ---------------------------------------------------------------------------------------------------------------
+
+
+def _halved(run: nn.Module, x: Tensor, small: int, large: int) -> float:
+    """How far what a picture of half the size gives at one scale is from what the picture gives at another."""
+    with torch.no_grad():
+        before, after = run(x), run(x[..., ::2, ::2])
+    return _missed(after[:, :, small], before[:, :, large, ::2, ::2], 14)
+
+
+def layer_follows_scale(_: Evidence) -> float:
+    """One layer, a picture of half the size: its response at scale 1 is the picture's at scale 2."""
+    return _halved(_drawn(LiftingConv2d(1, 8, SIDE, OCTAVE, 5, padding=SIDE // 2), "layer"), _smooth(129), 0, 2)
+
+
+def stack_follows_scale(_: Evidence) -> float:
+    """Two layers with a ReLU between them."""
+    return _halved(_stack(), _smooth(129), 0, 2)
+
+
+def _stack() -> nn.Module:
+    kernels = (SIDE, OCTAVE, 5)
+    layers = (
+        LiftingConv2d(1, 4, *kernels, padding=SIDE // 2),
+        nn.ReLU(),
+        ScaleConv2d(4, 4, *kernels, padding=SIDE // 2),
+    )
+    return _drawn(nn.Sequential(*layers), "stack")
+
+
+def _ordinary() -> nn.Module:
+    """The same with ordinary convolutions, and a scale axis of one."""
+    layers = (PlainConv2d(1, 4, 5, padding=2), nn.ReLU(), PlainConv2d(4, 4, 5, padding=2), nn.Unflatten(1, (4, 1)))
+    return _drawn(nn.Sequential(*layers), "stack")
+
+
+def plain_convolution_does_not(_: Evidence) -> float:
+    """How many times as far from equivariant the same stack is with ordinary convolutions."""
+    x = _smooth(129)
+    return _halved(_ordinary(), x, 0, 0) / _halved(_stack(), x, 0, 2)
+
+
+def denser_scales_help(_: Evidence) -> float:
+    """A layer with two and with five scales from 1 to 2, and a picture smaller by a quarter of an octave: how many
+    times as far its response at scale 1 is from that of the picture at the nearest scale there is."""
+    x, factor = _smooth(129), 2**0.25
+    errors = []
+    for count in (2, 5):
+        scales = [2 ** (i / (count - 1)) for i in range(count)]
+        layer = _drawn(LiftingConv2d(1, 8, SIDE, scales, 5, padding=SIDE // 2), "layer")
+        nearest = min(range(count), key=lambda i: abs(math.log(scales[i] / factor)))
+        with torch.no_grad():
+            before, after = layer(x)[:, :, nearest], layer(rescale(x, 1 / factor))[:, :, 0]
+        errors.append(_missed(after, rescale(before, 1 / factor, tuple(after.shape[-2:])), 14))
+    return errors[0] / errors[1]
+
+
+def connection_follows_scale(_: Evidence) -> float:
+    """Eq. 3 on functions known everywhere, twice as large about the centre, at factors 1/2 and 1."""
+    template, small, large = _bump(9, (0, 0), 1.8), _bump(41, (3, -2), 1.8), _bump(41, (6, -4), 3.6)
+    before, after = (nonparametric_scale_convolution(template, f, (0.5, 1.0, 2.0))[0] for f in (small, large))
+    size = tuple(after.shape[-2:])
+    return max(_missed(after[i], rescale(before[i + 1], 2.0, size), 4) for i in (0, 1))
+
+
+def _bump(size: int, centre: tuple[float, float], width: float) -> Tensor:
+    place = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
+    x, y = place[:, None] - centre[0], place - centre[1]
+    base = torch.exp(-(x**2 + y**2) / (2 * width**2))
+    return torch.stack([base, base * x / width])[None]
+
+
+# Theorem 1 -----------------------------------------------------------------------------------------------------------
+
+
+def theorem_forward(_: Evidence) -> float:
+    """Equivariant features and the scale-convolution: the response to a search of half the size, at factor 2, is the
+    response to the search at factor 1, rescaled. The template has one scale, 2, so that none leaves the grid."""
+    return _response_error(_stack(), 0, 2, 2.0)
+
+
+def theorem_backward(_: Evidence) -> float:
+    """How many times as far off it is with ordinary features, or with correlation instead: the lesser of both."""
+    broken = min(_response_error(_ordinary(), 0, 0, 2.0), _response_error(_stack(), 0, 2, 1.0))
+    return broken / _response_error(_stack(), 0, 2, 2.0)
+
+
+def _response_error(features: nn.Module, small: int, large: int, factor: float) -> float:
+    """With the scales that meet: that of the search of half the size, and that of search and template."""
+    x = _smooth(129)
+    with torch.no_grad():
+        search, half = features(x)[:, :, large], features(x[..., ::2, ::2])[:, :, small]
+        template = search[..., 54:75, 54:75]  # around the centre
+        before = nonparametric_scale_convolution(template, search, (1.0,))[:, 0]
+        after = nonparametric_scale_convolution(template, half, (factor,))[:, 0]
+    return _missed(after, rescale(before, 0.5, tuple(after.shape[-2:])), 4)
+
+
+# The start from an ordinary network ----------------------------------------------------------------------------------
+
+
+def start_is_exact(_: Evidence) -> float:
+    """How far the smallest scale of SE-SiamFC, started from SiamFC and SiamFC+, is from their features; its stem has a
+    basis of side 13, its scales are not mixed but cut to the first."""
+    return max(_start_error("siamfc", "mnist", 0.17), _start_error("siamfc+", "otb", 0.25, stem_size=13))
+
+
+def released_stem_cannot_hold(_: Evidence) -> float:
+    """The share of a white-noise 7x7 kernel's energy that the released basis of side 9 loses."""
+    kernel, basis = _normal(64, 3, 7, 7, seed="stem"), hermite_basis(9, (0.9, 1.26, 1.764), 7)[0]
+    drawn = torch.einsum("oif,fxy->oixy", kernel_weights(kernel, basis), basis)
+    return float((kernel - F.pad(drawn, (1,) * 4)).square().sum() / kernel.square().sum())
+
+
+def _start_error(name: str, size: str, width: float, **options: Any) -> float:
+    options |= {"outer_pooling": "first", "inner_pooling": "first", "borders": ("zeros", "zeros")}
+    ordinary = build(name, size=size, width=width, **options)
+    _drawn(ordinary, name)
+    scaled = build("se-siamfc", size=size, width=width, **options).double().eval()
+    scaled.start_from(ordinary)
+    x = _normal(1, 3, 127, 127, seed="start")
+    with torch.no_grad():
+        expected = ordinary.features(x)
+        return float((scaled.features(x) - expected).abs().max() / expected.abs().max())
+
+
+# Counts, and the published form --------------------------------------------------------------------------------------
+
+
+def wrong_parameters(_: Evidence) -> float:
+    """By how many parameters the networks of Tables 1 and 2 differ from what the tables' layers have."""
+    counts = {("siamfc", "mnist"): 998_880, ("se-siamfc", "mnist"): 998_880,
+              ("siamfc+", "otb"): 1_444_928, ("se-siamfc", "otb"): 1_449_024}  # fmt: skip
+    with torch.device("meta"):
+        made = {(name, size): build(name, size=size) for name, size in counts}
+    return float(sum(abs(sum(p.numel() for p in made[key].parameters()) - count) for key, count in counts.items()))
+
+
+def network_is_the_published_one(_: Evidence) -> float:
+    """The fast networks against their direct transcription: features in evaluation, features and gradients in
+    training, at the residual size and the shallow one."""
+    return max(_published_error("otb", 0.25), _published_error("tiny", 1.0))
+
+
+def _published_error(size: str, width: float) -> float:
+    made = build("se-siamfc", size=size, width=width)
+    _drawn(made, size)
+    x = _normal(2, 3, made.template_size, made.template_size, seed="crops")
+    with torch.no_grad():
+        worst = _worst(made.features(x), direct(made, x, training=False))
+    made.train()
+    found, expected = made.features(x), direct(made, x, training=True)
+    probe = _normal(*found.shape, seed="probe")
+    leaves = list(made.parameters())
+    ours, theirs = (torch.autograd.grad(result, leaves, probe) for result in (found, expected))
+    return max(worst, _worst(found, expected), *(_worst(a, b) for a, b in zip(ours, theirs, strict=True)))
+
+
+def _worst(a: Tensor, b: Tensor) -> float:
+    return float((a - b).detach().abs().max() / (1 + b.detach().abs().max()))
+
+
+def connection_is_its_formula(_: Evidence) -> float:
+    """Eq. 2 by sums over places and bicubic sampling, forward and backward."""
+    template, search = (_normal(2, 3, side, side, seed=f"f{side}").requires_grad_() for side in (3, 11))
+    worst = 0.0
+    for s in (1 / 1.2, 1.0, 1.2):
+        ours = nonparametric_scale_convolution(template, search, (s,))[:, 0, 1:-1, 1:-1]
+        large = plain.rescale(search, s, (25, 25))
+        theirs = plain.rescale(plain.correlation(template, large)[:, None], 1 / s, (9, 9))[:, 0, 1:-1, 1:-1]
+        probe = _normal(*ours.shape, seed="probe")
+        grads = (torch.autograd.grad(result, (template, search), probe) for result in (ours, theirs))
+        worst = max(worst, _worst(ours, theirs), *(_worst(a, b) for a, b in zip(*grads, strict=True)))
+    return worst
+
+
+CLAIMS = (
+    Claim("shifts", "A stack of scale-convolutions follows shifts of its input exactly.", "Sec. 1", "exact",
+          stack_follows_shifts, ROUNDING),
+    Claim("shifts-of-connection", "So does the non-parametric scale-convolution, where shifts fall on its grids.",
+          "Eq. 4", "exact", connection_follows_shifts, ROUNDING),
+    Claim("scale", "One layer follows a change of scale on its grid (squared error; filters are cut off).",
+          "Sec. 1", "exact", layer_follows_scale, 1e-3, unit="of the response"),
+    Claim("scale-of-stack", "So do two layers with a ReLU between them.", "Sec. 1", "exact", stack_follows_scale, 1e-2,
+          unit="of the response"),
+    Claim("scale-of-plain", "Ordinary convolutions in their place are farther from it by 10 times at least.", "Sec. 1",
+          "exact", plain_convolution_does_not, 10.0, "at least", unit="times the error"),
+    Claim("number-of-scales", "Between scales, five to an octave follow a change of size better than two, by twice.",
+          "Sec. 1", "exact", denser_scales_help, 2.0, "at least", unit="times the error"),
+    Claim("scale-of-connection", "The connection follows a change of scale (squared error of interpolation).",
+          "Lemma 1, Eq. 3", "exact", connection_follows_scale, 2e-3, unit="of the response"),
+    Claim("theorem-if", "Equivariant features and connection give an equivariant tracker (squared error).",
+          "Theorem 1", "exact", theorem_forward, 5e-2, unit="of the response"),
+    Claim("theorem-only-if", "Without either it is farther from equivariant by 5 times at least.", "Theorem 1",
+          "exact", theorem_backward, 5.0, "at least", unit="times the error"),
+    Claim("start", "Started from an ordinary network, the smallest scale computes what that one does.",
+          "Sec. 2, Fig. 2", "exact", start_is_exact, ROUNDING),
+    Claim("released-stem", "The released 9x9 basis cannot hold a 7x7 stem: a fifth of white noise is lost at least.",
+          "Sec. 2, public code", "exact", released_stem_cannot_hold, 0.2, "at least", unit="of its energy"),
+    Claim("parameters", "Parameters of both networks of Tables 1 and 2.", "Tables 1 and 2", "exact", wrong_parameters,
+          0, paper="999 K; 1.44 M and 1.45 M"),
+    Claim("published-form", "The fast networks are the published ones, forward and backward.", "public code", "exact",
+          network_is_the_published_one, 1e-8),
+    Claim("connection-form", "The fast connection is its formula, forward and backward.", "Eq. 2", "exact",
+          connection_is_its_formula, ROUNDING),
+)  # fmt: skip

@@ -1,0 +1,216 @@
+"""Inference: a target's state, the crops to look at, and what a response says about where it went and how it grew.
+
+The rules are SiamFC's, the same for every network: a pyramid of crops around the last place, the peak of the best one
+under a cosine window, a damped change of size. As a variant of ours, a network whose response has a scale axis is asked
+once, and its own axis says how the target grew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from vergence.errors import VergenceError
+from vergence.tracking.crops import Frame, Window, context_side, mean_colour, normalised, window
+from vergence.tracking.protocol import Found
+
+LEAST = 10.0
+"""Pixels that a target's side does not fall below."""
+RANGE = (0.2, 5.0)
+"""What the searched side may become, as a share of the first frame's."""
+
+
+@dataclass(frozen=True)
+class Inference:
+    """How a response is read."""
+
+    reading: Literal["pyramid", "axis"] = "pyramid"
+    """Where the size comes from: crops of several sizes, or the response's own scale axis in a single crop."""
+    scales: int = 3
+    """pyramid: crops a frame."""
+    step: float = 1.0633
+    """pyramid: the ratio of sizes from one crop to the next."""
+    damping: float = 0.349
+    """How far a frame moves the size towards what was found."""
+    penalty: float = 0.9725
+    """What a response counts for every step away from the last size."""
+    window: float = 0.224
+    """How much of the response is a cosine window around the last place."""
+    upsample: int = 16
+    """Points of the finer response from one cell to the next."""
+
+    def __post_init__(self) -> None:
+        if self.scales < 1 or self.scales % 2 == 0:
+            raise VergenceError(
+                f"a pyramid has an odd number of crops, so that one is of the last size; got {self.scales}"
+            )
+        if not (self.step >= 1 and self.upsample >= 1):
+            raise VergenceError(f"inference has step and upsample of at least 1, got {self.step} and {self.upsample}")
+        for name in ("damping", "penalty", "window"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise VergenceError(f"inference has a {name} from 0 to 1, got {getattr(self, name)}")
+
+
+def check_box(box: Sequence[float], height: int, width: int) -> None:
+    """Refuse a box that a tracker cannot be started with."""
+    x, y, w, h = box
+    shown = ",".join(f"{v:g}" for v in box)
+    if not all(map(math.isfinite, box)):
+        raise VergenceError(f"the box {shown} is not four numbers")
+    if w < 1 or h < 1:
+        raise VergenceError(
+            f"the box {shown} (x,y,width,height) has no area: expected a width and height of 1 pixel or more"
+        )
+    if x >= width or y >= height or x + w <= 0 or y + h <= 0:
+        raise VergenceError(f"the box {shown} (x,y,width,height) lies outside the frame of {width} x {height} pixels")
+
+
+class Tracker:
+    """One target. ``start`` with a frame and a box, then ``step`` with every later frame."""
+
+    def __init__(self, network: Any, settings: Inference) -> None:
+        self.network, self.settings = network, settings
+        if settings.reading == "axis" and not ratios_of(network):
+            raise VergenceError("this network's response has no scale axis to read sizes from: use the pyramid")
+        first = next(network.parameters())
+        self.device, self.kind = first.device, first.dtype
+
+    @torch.no_grad()
+    def start(self, frame: Frame, box: Sequence[float]) -> None:
+        """Remember the target in a box (x, y, width, height)."""
+        check_box(box, *frame.shape[:2])
+        self.place(frame, box)
+        self.template = self.network.features(self.input([self.exemplar(frame)]))
+        if self.settings.reading == "axis":
+            # Rescaled features do not have the same strength at every size. In the first frame the size is known: what
+            # each slice gives there is what it must exceed.
+            response = self.network.connect(self.template, self.network.features(self.input(self.crops(frame))))
+            self.levels = response[0].float().flatten(1).amax(1).tolist()
+
+    def place(self, frame: Frame, box: Sequence[float]) -> None:
+        """Take a box for the target's place and size."""
+        x, y, w, h = map(float, box)
+        self.x, self.y, self.width, self.height = x + w / 2, y + h / 2, w, h
+        self.fill = mean_colour(frame)
+        self.side = context_side(w, h) * self.network.search_size / self.network.template_size
+        self.limits = (RANGE[0] * self.side, RANGE[1] * self.side)
+
+    def exemplar(self, frame: Frame) -> Window:
+        """The template's crop."""
+        side = self.side * self.network.template_size / self.network.search_size
+        return window(frame, self.x, self.y, side, self.network.template_size, self.fill)
+
+    def crops(self, frame: Frame) -> list[Window]:
+        """The crops to search in, from the smallest to the largest."""
+        if self.settings.reading == "axis":
+            steps = [1.0]
+        else:
+            half = self.settings.scales // 2
+            steps = [self.settings.step**power for power in range(-half, half + 1)]
+        size = self.network.search_size
+        return [window(frame, self.x, self.y, self.side * s, size, self.fill) for s in steps]
+
+    def input(self, crops: Iterable[Window]) -> Tensor:
+        """Crops as the network takes them (K, 3, size, size)."""
+        return normalised(torch.stack([crop.pixels for crop in crops]).to(self.device, self.kind))
+
+    @torch.no_grad()
+    def step(self, frame: Frame) -> Found:
+        """Find the target in the next frame."""
+        return together([self], [frame])[0]
+
+    def read(self, responses: Tensor, crops: Sequence[Window], frame: Frame) -> Found:
+        """Move to where the responses (K, h, w) say: a crop each, or a size each for a single crop."""
+        settings = self.settings
+        if settings.reading == "axis":
+            ratios = ratios_of(self.network)
+            crops = [crops[0]] * len(ratios)
+        else:
+            ratios = [crop.side / crops[len(crops) // 2].side for crop in crops]
+        same = int(np.argmin([abs(math.log(r)) for r in ratios]))
+        finer = upsampled(responses.float(), settings.upsample)  # (K, H, W)
+        weights = [settings.penalty ** abs(k - same) for k in range(len(ratios))]
+        peaks = penalised(self.levelled(finer.flatten(1).amax(1), same), weights)
+        best = int(peaks.argmax()) if float(peaks.max()) > float(peaks[same]) else same
+        at, centre = peak(finer[best], settings.window), (finer.shape[-1] - 1) / 2
+        crop = crops[best]
+        unit = self.network.stride / settings.upsample * crop.side / self.network.search_size  # pixels of the frame
+        score = float(torch.sigmoid(finer[best, at[0], at[1]]))
+        if settings.window < 1:
+            self.x, self.y = crop.x + (at[1] - centre) * unit, crop.y + (at[0] - centre) * unit
+        self.resize(1.0 if best == same else ratios[best], frame)
+        return Found((self.x - self.width / 2, self.y - self.height / 2, self.width, self.height), score)
+
+    def levelled(self, peaks: Tensor, same: int) -> Tensor:
+        """Peaks (K,) of a scale axis, as if all slices had been equally high in the first frame."""
+        if self.settings.reading == "pyramid" or min(self.levels) <= 0:
+            return peaks
+        return peaks * (self.levels[same] / torch.tensor(self.levels, dtype=peaks.dtype, device=peaks.device))
+
+    def resize(self, ratio: float, frame: Frame) -> None:
+        """Grow some of the way by a ratio, within limits, and stay within the frame."""
+        growth = 1 + self.settings.damping * (ratio - 1)
+        height, width = frame.shape[:2]
+        self.side = min(max(self.side * growth, self.limits[0]), self.limits[1])
+        self.width = min(max(self.width * growth, min(LEAST, self.width)), width)
+        self.height = min(max(self.height * growth, min(LEAST, self.height)), height)
+        self.x, self.y = min(max(self.x, 0.0), float(width)), min(max(self.y, 0.0), float(height))
+
+
+@torch.no_grad()
+def together(trackers: Sequence[Tracker], frames: Sequence[Frame]) -> list[Found]:
+    """Step several trackers of one network, each in its own frame, with one pass of the network."""
+    first = trackers[0]
+    crops = [tracker.crops(frame) for tracker, frame in zip(trackers, frames, strict=True)]
+    each = len(crops[0])
+    searched = first.network.features(first.input(crop for some in crops for crop in some))
+    templates = torch.cat([tracker.template for tracker in trackers]).repeat_interleave(each, 0)
+    response = first.network.connect(templates, searched)  # (B, S, h, w)
+    if first.settings.reading == "pyramid":
+        response = response.amax(1)
+    parts = response.reshape(len(trackers), -1, *response.shape[-2:])  # a row a tracker: its crops, or its sizes
+    return [
+        tracker.read(part, some, frame)
+        for tracker, part, some, frame in zip(trackers, parts, crops, frames, strict=True)
+    ]
+
+
+def ratios_of(network: Any) -> list[float]:
+    """How much larger than its template a target is where each slice of a response's scale axis is highest; nothing if
+    there is no such axis."""
+    return [float(r) for r in network.scales] if len(network.scales) > 1 else []
+
+
+def upsampled(response: Tensor, times: int) -> Tensor:
+    """Responses (K, h, w) with ``times`` points from cell to cell: (K, (h - 1) times + 1, ...), cells kept in place, so
+    that the middle is a point and nothing is shifted."""
+    size = [(side - 1) * times + 1 for side in response.shape[-2:]]
+    return F.interpolate(response[None], size, mode="bicubic", align_corners=True)[0]
+
+
+def penalised(peaks: Tensor, weights: Sequence[float]) -> Tensor:
+    """Peaks (K,) multiplied by weights of at most one; negative ones are divided, for a weight never helps."""
+    by = torch.tensor(weights, dtype=peaks.dtype, device=peaks.device).clamp_min(1e-6)
+    return torch.where(peaks > 0, peaks * by, peaks / by)
+
+
+def peak(response: Tensor, share: float) -> tuple[int, int]:
+    """Row and column of the highest place of a response (H, W), ``share`` of which is a cosine window."""
+    shifted = response - response.amin()
+    shifted = shifted / shifted.sum().clamp_min(1e-12)
+    mixed = (1 - share) * shifted + share * cosine(*response.shape).to(response)
+    row, column = divmod(int(mixed.argmax()), response.shape[-1])
+    return row, column
+
+
+def cosine(height: int, width: int) -> Tensor:
+    """A Hann window (height, width) that sums to one."""
+    made = torch.outer(torch.hann_window(height, periodic=False), torch.hann_window(width, periodic=False))
+    return made / made.sum()

@@ -1,0 +1,25 @@
+"""ATA: temporal attention along matched patches."""
+
+from vergence.about import About
+
+ABOUT = About(
+    name="ata",
+    title="Alignment-guided Temporal Attention for Video Action Recognition",
+    authors=("Yizhou Zhao", "Zhenyang Li", "Xun Guo", "Yan Lu"),
+    venue="NeurIPS 2022",
+    tasks=("video action recognition",),
+    summary=(
+        "Attention over time at each place of a video is cheap, but what moves leaves its place. Before it, the "
+        "patches of each frame are put in the order in which they match those of the frame before (an optimal "
+        "assignment), and afterwards they go back. Nothing has to be learnt for that."
+    ),
+    citation=(
+        "@inproceedings{zhao2022alignment,\n"
+        "  title={Alignment-guided Temporal Attention for Video Action Recognition},\n"
+        "  author={Zhao, Yizhou and Li, Zhenyang and Guo, Xun and Lu, Yan},\n"
+        "  booktitle={Advances in Neural Information Processing Systems (NeurIPS)},\n"
+        "  year={2022}\n"
+        "}"
+    ),
+    links=("https://arxiv.org/abs/2210.00132",),
+)

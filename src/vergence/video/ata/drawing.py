@@ -1,0 +1,156 @@
+"""Which patches were matched from frame to frame, and what networks respond to, as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
+
+from vergence.data.draw import overlay
+from vergence.files import replacing
+from vergence.inputs import Artifact
+from vergence.nn.video_vit import VideoViT
+from vergence.video.ata.settings import Facts
+from vergence.video.data import View
+
+MOST = 8
+"""Frames drawn side by side."""
+TILE, GAP, STRIP = 176, 6, 20
+"""Side of a tile, space between tiles, and height of the line above one, in pixels."""
+
+Line = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A picture (3, H, W) in [0, 1], what stands above it, and lines (x0, y0, x1, y1) in shares of its side."""
+
+    picture: Tensor
+    title: str = ""
+    lines: Sequence[Line] = ()
+
+
+def mosaic(path: Path, rows: Sequence[Sequence[Tile]]) -> Path:
+    """Tiles in rows as one PNG."""
+    columns = max(map(len, rows))
+    canvas = Image.new("RGB", (columns * (TILE + GAP) + GAP, len(rows) * (TILE + STRIP + GAP) + GAP), "white")
+    draw = ImageDraw.Draw(canvas)
+    font = ImageFont.load_default(13)
+    for number, row in enumerate(rows):
+        for column, tile in enumerate(row):
+            left, top = GAP + column * (TILE + GAP), GAP + number * (TILE + STRIP + GAP)
+            draw.text((left, top), tile.title, "black", font)
+            pixels = (tile.picture.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+            picture = Image.fromarray(pixels).resize((TILE, TILE), Image.Resampling.NEAREST)
+            _draw(picture, tile.lines)
+            canvas.paste(picture, (left, top + STRIP))
+    with replacing(path) as partial:
+        canvas.save(partial, format="PNG")
+    return path
+
+
+def _draw(picture: Image.Image, lines: Sequence[Line]) -> None:
+    """White lines with a dot at their end, on black to be seen on any ground."""
+    draw = ImageDraw.Draw(picture)
+    for colour, width in (("black", 3), ("white", 1)):
+        for line in lines:
+            x0, y0, x1, y1 = (TILE * share for share in line)
+            draw.line((x0, y0, x1, y1), colour, width)
+            draw.ellipse((x1 - width, y1 - width, x1 + width, y1 + width), colour)
+
+
+def shown(clip: Tensor, view: View) -> Tensor:
+    """A normalised clip (T, 3, S, S) as it looks, in [0, 1]."""
+    mean, std = (clip.new_tensor(v).view(3, 1, 1) for v in (view.mean, view.std))
+    return (clip * std + mean).clamp(0, 1).float().cpu()
+
+
+def chosen(frames: int) -> list[int]:
+    """Which of so many frames are drawn."""
+    places: list[int] = np.unique(np.linspace(0, frames - 1, min(MOST, frames)).astype(int)).tolist()
+    return places
+
+
+def chained(matches: Tensor) -> Tensor:
+    """Matches between neighbours (T - 1, N) as the patch of each frame that each patch of the first one becomes,
+    (T, N)."""
+    places = [torch.arange(matches.shape[1], device=matches.device)]
+    for step in matches:
+        places.append(step[places[-1]])
+    return torch.stack(places)
+
+
+def colours(side: int) -> Tensor:
+    """A colour for each place of a grid, (N, 3): red to the right, blue downwards, green against both."""
+    across = torch.linspace(0, 1, side).expand(side, side)
+    return torch.stack([across, 1 - (across + across.T) / 2, across.T], -1).flatten(0, 1)
+
+
+@torch.no_grad()
+def followed(path: Path, model: VideoViT, clip: Tensor, view: View, title: str) -> Artifact:
+    """Frames above; below, each patch in the colour of the place of the first frame it was followed from, with a line
+    from where it was in the frame before, if that is elsewhere."""
+    matches = model.matches(clip[None])[0].cpu()
+    places, side, frames = chained(matches), model.grid, shown(clip, view)
+    step = len(frames) // len(places)  # a tubelet spans several frames
+    palette = colours(side)
+    above, below = [], []
+    for time in chosen(len(places)):
+        frame = frames[time * step]
+        painted = torch.empty(side * side, 3)
+        painted[places[time]] = palette
+        patches = F.interpolate(painted.T.reshape(1, 3, side, side), frame.shape[-2:], mode="nearest")[0]
+        above.append(Tile(frame, title if time == 0 else f"frame {time * step + 1}"))
+        below.append(Tile(0.45 * frame.mean(0) + 0.55 * patches, "", _moves(matches[time - 1], side) if time else ()))
+    caption = (
+        "Which patches were matched: a colour follows a patch of the first frame, a line comes from where it was in "
+        "the frame before."
+    )
+    return Artifact("image", mosaic(path, [above, below]), caption)
+
+
+def _moves(match: Tensor, side: int) -> list[Line]:
+    """From the middle of each patch to the middle of the one it went to, where that is another one."""
+    start = torch.arange(len(match))
+    ends = torch.stack([start % side, start // side, match % side, match // side], 1)[match != start]
+    return [tuple(line) for line in ((ends + 0.5) / side).tolist()]
+
+
+@torch.no_grad()
+def responses(
+    stem: Path, models: Mapping[str, VideoViT], clip: Tensor, view: View, facts: Facts, block: int = -1
+) -> list[Artifact]:
+    """Figures 1 and 2: frames, then a row a network of its last responses, and of those after the temporal operator
+    of a block (-1: the seventh of twelve, as in the figure)."""
+    frames = shown(clip, view)
+    drawn = chosen(len(frames))
+    first = [Tile(frames[t], f"frame {t + 1}") for t in drawn]
+    last, inner = [first], [first]
+    for name, model in models.items():
+        scores = model(clip[None])[0].float().softmax(0)
+        answer = f"{name}: {facts.name(int(scores.argmax()))} {float(scores.max()):.0%}"
+        for rows, at in ((last, None), (inner, len(model.blocks) // 2 if block < 0 else block)):
+            maps = model.maps(clip[None], at)[0].float().cpu()
+            # The sign of a mean over channels has no meaning: what stands out to either side is bright.
+            heat = (maps - maps.mean()).abs()[[t * len(maps) // len(frames) for t in drawn]]
+            # Side by side as one picture: all frames share a scale.
+            strip = overlay(torch.cat([frames[t] for t in drawn], -1), torch.cat(list(heat), -1))
+            rows.append([Tile(tile, "" if n else answer) for n, tile in enumerate(strip.chunk(len(drawn), -1))])
+    what = "how far the mean over channels is from its mean over the clip"
+    return [
+        Artifact(
+            "image",
+            mosaic(stem.with_name(f"{stem.name}-{kind}.png"), rows),
+            f"What the networks respond to {at}: {what}.",
+        )
+        for kind, rows, at in (
+            ("last", last, "before the classifier"),
+            ("inner", inner, "after the temporal operator of an inner block"),
+        )
+    ]

@@ -1,0 +1,200 @@
+"""The models that are compared, by variant and size; what they cost, in closed form; and where their weights start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from vergence.errors import VergenceError, did_you_mean
+from vergence.files import load_archive, load_tensors
+from vergence.nn.temporal import Alignment
+from vergence.nn.video_vit import VideoViT
+from vergence.nn.vit import resampled, usual_names
+
+
+@dataclass(frozen=True)
+class Size:
+    """A ViT's patch side, width, number of blocks and of heads."""
+
+    patch: int
+    width: int
+    depth: int
+    heads: int
+
+
+SIZES: Mapping[str, Size] = MappingProxyType(
+    {
+        "mini": Size(8, 32, 4, 4),
+        "tiny": Size(8, 64, 4, 4),
+        "ti16": Size(16, 192, 12, 3),
+        "s16": Size(16, 384, 12, 6),
+        "b16": Size(16, 768, 12, 12),
+        "l16": Size(16, 1024, 24, 16),
+    }
+)
+"""``mini`` and ``tiny`` train in minutes on small clips; the others are the image models' own sizes."""
+
+VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "averaging": {"modelling": "averaging"},
+        "joint": {"modelling": "joint"},
+        "factorised": {},
+        "ata": {"stages": (0, 1, 2, 3)},
+        "ata-1": {"stages": (0,)},
+        "ata-2": {"stages": (0, 1)},
+        "ata-3": {"stages": (0, 1, 2)},
+        "ata-shared": {"stages": (0, 1, 2, 3), "share": 3},
+        "ata-first": {"stages": (0, 1, 2, 3), "alignment": Alignment(reference="first")},
+        "ata-kept": {"stages": (0, 1, 2, 3), "alignment": Alignment(after="keep")},
+        "ata-random": {"stages": (0, 1, 2, 3), "alignment": Alignment(method="random")},
+        "ata-greedy": {"stages": (0, 1, 2, 3), "alignment": Alignment(method="greedy")},
+        "ata-sinkhorn": {"stages": (0, 1, 2, 3), "alignment": Alignment(method="sinkhorn")},
+        "conv": {"operator": "conv"},
+        "ata-conv": {"operator": "conv", "stages": (0, 1, 2, 3)},
+        "shift": {"operator": "shift"},
+        "ata-shift": {"operator": "shift", "stages": (0, 1, 2, 3)},
+        "mean": {"operator": "mean"},
+        "ata-mean": {"operator": "mean", "stages": (0, 1, 2, 3)},
+    }
+)
+"""What each variant changes of a factorised model. ``stages`` are the quarters of its blocks that are aligned: of
+twelve, 0-2, 3-5, 6-8 and 9-11 (Table 2)."""
+
+
+def build(variant: str, *, size: str, classes: int, frames: int, image: int, **options: Any) -> VideoViT:
+    """A model for clips (B, ``frames``, 3, ``image``, ``image``).
+
+    ``options`` are those of :class:`vergence.nn.VideoViT` and win over the variant's and the size's; ``aligned`` names
+    blocks where ``stages`` would name quarters.
+    """
+    return VideoViT(classes, frames=frames, image=image, **_chosen(variant, size, options))
+
+
+def _chosen(variant: str, size: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    for kind, name, known in (("variant", variant, VARIANTS), ("size", size, SIZES)):
+        if name not in known:
+            raise VergenceError(f"there is no {kind} {name!r} of ata{did_you_mean(name, known)}")
+    chosen = {**vars(SIZES[size]), **VARIANTS[variant], **options}
+    stages = chosen.pop("stages", ())
+    chosen.setdefault("aligned", blocks_of(stages, chosen["depth"]))
+    return chosen
+
+
+def blocks_of(stages: tuple[int, ...], depth: int) -> tuple[int, ...]:
+    """The blocks of these quarters of a model."""
+    return tuple(b for b in range(depth) if b * 4 // depth in stages)
+
+
+# What they cost ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one model on one clip."""
+
+    parameters: int
+    macs: int
+    """Multiply-adds of all matrix products, those between frames included."""
+    matching: int
+    """How many of them are similarities between frames; what the solver does after them are no products."""
+
+
+def closed_form(variant: str, *, size: str, classes: int, frames: int, image: int, **options: Any) -> Cost:
+    """What :func:`build` with the same arguments costs, by formula."""
+    chosen = _chosen(variant, size, options)
+    d, depth, p, tubelet = chosen["width"], chosen["depth"], chosen["patch"], chosen.get("tubelet", 1)
+    modelling, operator = chosen.get("modelling", "factorised"), chosen.get("operator", "attention")
+    n, t = (image // p) ** 2, frames // tubelet
+
+    parameters = 3 * p * p * tubelet * d + d  # patches
+    parameters += d + (1 + n) * d + (0 if modelling == "averaging" else t * d)  # class token, places, times
+    parameters += depth * (12 * d * d + 13 * d) + 2 * d + (d + 1) * classes
+
+    within = t * (1 + n) * 4 * d * d + 2 * t * (1 + n) ** 2 * d  # attention in each frame, projections first
+    if modelling == "averaging":
+        block = within + t * (1 + n) * 8 * d * d
+    elif modelling == "joint":
+        block = (1 + t * n) * 12 * d * d + 2 * (1 + t * n) ** 2 * d
+    else:
+        weights, products = {
+            "attention": (5 * d * d + 7 * d, 5 * t * n * d * d + 2 * n * t * t * d),
+            "conv": (6 * d, 0),  # three numbers a channel: sums, no products of matrices
+            "shift": (d * d + 3 * d, t * n * d * d),
+            "mean": (0, 0),
+        }[operator]
+        parameters += depth * weights
+        block = within + (1 + t * n) * 8 * d * d + products
+    found = math.ceil(len(set(chosen["aligned"])) / chosen.get("share", 1))
+    if chosen.get("alignment", Alignment()).method == "random":
+        found = 0
+    matching = found * (t - 1) * n * n * d
+    macs = 3 * p * p * tubelet * d * t * n + depth * block + d * classes + matching
+    return Cost(parameters, macs, matching)
+
+
+# Where their weights start -------------------------------------------------------------------------------------------
+
+
+def load_image_weights(model: VideoViT, path: Path) -> tuple[str, ...]:
+    """Start a model from an image ViT in a local file: safetensors or a torch archive, under timm's or torchvision's
+    names; or from a TimeSformer.
+
+    Places are resampled to the model's grid and times to its frames; tubelets begin with their middle frame (Arnab et
+    al., 2021); attention over time begins as a copy of attention in space (Bertasius et al., 2021), behind layers that
+    begin with nothing. A classifier of as many classes is taken over. Returns the names that stay as they were drawn.
+    """
+    path = Path(path)
+    state = usual_names(load_tensors(path)[0] if path.suffix == ".safetensors" else load_archive(path))
+    own = model.state_dict()
+    for name in ("patch_embed.proj.weight", "cls_token", "pos_embed", "blocks.0.attn.qkv.weight"):
+        if name not in state:
+            raise VergenceError(f"{path} has no {name!r}: expected the weights of an image ViT")
+    blocks = len({name.split(".")[1] for name in state if name.startswith("blocks.")})
+    if blocks > len(model.blocks):
+        raise VergenceError(f"{path} has {blocks} blocks, this model has {len(model.blocks)}")
+    if not (state["pos_embed"].dim() == 3 and state["pos_embed"].shape[1] > 1):
+        raise VergenceError(f"{path} has places of shape {tuple(state['pos_embed'].shape)}, expected (1, 1 + N, C)")
+    for index in range(len(model.blocks)):
+        for source, target in (("norm1", "temporal.norm"), ("attn.qkv", "temporal.attn.qkv"),
+                               ("attn.proj", "temporal.attn.proj")):  # fmt: skip
+            for kind in ("weight", "bias"):
+                copied = state.get(f"blocks.{index}.{source}.{kind}")
+                if copied is not None and model.attends_over_time:
+                    state.setdefault(f"blocks.{index}.{target}.{kind}", copied)
+    try:
+        state["pos_embed"] = resampled(state["pos_embed"], (model.grid, model.grid))
+    except ValueError as error:
+        raise VergenceError(f"{path}: {error}") from None
+    if "time_embed" in state and model.time_embed is not None:
+        state["time_embed"] = F.interpolate(state["time_embed"].mT, model.frames, mode="nearest").mT
+    state["patch_embed.proj.weight"] = _inflated(state["patch_embed.proj.weight"], own["patch_embed.proj.weight"])
+    if "head.weight" in state and state["head.weight"].shape != own["head.weight"].shape:
+        state = {name: value for name, value in state.items() if not name.startswith("head.")}
+    taken = {name: value for name, value in state.items() if name in own}
+    for name, value in taken.items():
+        if value.shape != own[name].shape:
+            raise VergenceError(
+                f"{path} has {name!r} of shape {tuple(value.shape)}, this model needs {tuple(own[name].shape)}"
+            )
+    drawn = tuple(name for name in own if name not in taken)
+    missing = [name for name in drawn if not name.startswith(("head.", "time_embed")) and ".temporal." not in name]
+    if missing:
+        raise VergenceError(f"{path} has no {missing[0]!r}: expected a ViT of {len(model.blocks)} blocks")
+    model.load_state_dict({**own, **taken})
+    return drawn
+
+
+def _inflated(kernel: Tensor, wanted: Tensor) -> Tensor:
+    """A kernel of patches (C, 3, p, p) as one of tubelets (C, 3, t, p, p) that sees their middle frame."""
+    if wanted.dim() == 4 or kernel.dim() != 4:
+        return kernel
+    made = kernel.new_zeros(*kernel.shape[:2], wanted.shape[2], *kernel.shape[2:])
+    made[:, :, wanted.shape[2] // 2] = kernel
+    return made

@@ -1,0 +1,143 @@
+"""Embedded clips whose class is a motion: textured objects wander over cluttered ground, and half-way they turn.
+
+Each object has a texture of its own and is shaded from a dark to a light side, which first looks in any of four
+directions; in the middle of the clip all of them turn by the same angle, or keep their way. So each frame by itself,
+and whatever is added up over places, looks alike in all classes: the turn shows only to who compares an object with
+itself. From one frame to the next the objects mostly move on together, by their own side: then a fixed place of the
+picture shows another object, or the ground.
+
+The picture is a torus (what leaves on one side comes in on the other), and a clip played backwards is a clip of the
+opposite turn.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from vergence.data.video import Video
+from vergence.errors import VergenceError
+from vergence.seeding import generator
+from vergence.video.data import Kept
+
+TURNS = ("keeps its way", "turns clockwise", "turns about", "turns anticlockwise")
+"""By 0, 1, 2 and 3 quarters."""
+TEXTURE = 1.4
+"""How strong the objects' textures are: they outweigh the shading, so that an object still looks like itself turned."""
+_STEPS = torch.tensor([[y, x] for y in (-1, 0, 1) for x in (-1, 0, 1) if y or x])
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the clips are like."""
+
+    side: int = 8
+    """Side of an object, in pixels."""
+    objects: int = 16
+    """Objects in a clip."""
+    moving: float = 0.6
+    """Chance that the objects move on between two frames."""
+    shade: float = 1.2
+    """How strong the shading is."""
+    clutter: float = 0.3
+    """How strong the ground's texture is."""
+    noise: float = 0.05
+    """Grain, new in every frame."""
+
+    def __post_init__(self) -> None:
+        if self.side < 4 or self.objects < 1:
+            raise VergenceError(f"a scene has objects of at least 4 pixels, got {self.objects} of {self.side}")
+        if not 0 <= self.moving <= 1 or not min(self.shade, self.clutter, self.noise) >= 0:
+            raise VergenceError("a scene's chance to move is from 0 to 1, and its shade, clutter and noise at least 0")
+
+    def check(self, frames: int, size: int) -> None:
+        """Refuse clips that it does not fit into."""
+        if frames < 2 or size % self.side or self.objects > (size // self.side) ** 2:
+            raise VergenceError(
+                f"embedded clips have at least 2 frames, of a side that divides by the objects', and room for all; got "
+                f"{frames} frames of {size} pixels with {self.objects} objects of {self.side}"
+            )
+
+
+@dataclass(frozen=True)
+class Turning:
+    """Clips (N, T, 3, S, S) as bytes, labels (N,), and what decided them: corners (N, T, K, 2) of the objects as y, x,
+    and the quarter (N, T, K) that each one's light side looks to."""
+
+    clips: Tensor
+    labels: Tensor
+    corners: Tensor
+    quarters: Tensor
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return TURNS
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.clips[index], int(self.labels[index])
+
+    def video(self, index: int) -> tuple[Video, int]:
+        return Kept(f"clip {index}", self.clips[index]), int(self.labels[index])
+
+
+def turning(count: int, frames: int, size: int, scene: Scene, *seed: int | str) -> Turning:
+    """``count`` clips of ``size`` pixels, every class equally often when ``count`` divides by 4."""
+    scene.check(frames, size)
+    source = generator("turning", count, frames, size, *map(str, vars(scene).values()), *seed)
+    shape, cells = (count, scene.objects), size // scene.side
+    labels = torch.randperm(count, generator=source) % len(TURNS)
+    # No two objects share a cell, and all take the same steps: none ever hides another.
+    first = torch.rand(count, cells * cells, generator=source).argsort(1)[:, : scene.objects]
+    steps = _STEPS[torch.randint(0, len(_STEPS), (count, frames - 1), generator=source)]
+    steps = steps * (torch.rand(count, frames - 1, 1, generator=source) < scene.moving)
+    walked = F.pad(steps.cumsum(1), (0, 0, 1, 0))  # (N, T, 2)
+    corners = (torch.stack([first // cells, first % cells], -1)[:, None] + walked[:, :, None]) % cells * scene.side
+    start = torch.randint(0, 4, shape, generator=source)
+    after = torch.arange(frames) >= frames // 2
+    quarters = (start[:, None] + after[:, None] * labels[:, None, None]) % 4
+    clips = scene.clutter * _cells((count, 1), size, size // 4, source).repeat(1, frames, 1, 1, 1)
+    _paint(clips, corners, quarters, TEXTURE * _unshaded(_cells(shape, scene.side, 4, source)), scene.shade)
+    clips += scene.noise * torch.randn(clips.shape, generator=source)
+    return Turning(clips.mul_(32).add_(128).clamp_(0, 255).round_().to(torch.uint8), labels, corners, quarters)
+
+
+def _paint(clips: Tensor, corners: Tensor, quarters: Tensor, textures: Tensor, shade: float) -> None:
+    """Objects into clips (N, T, 3, S, S)."""
+    count, frames = clips.shape[:2]
+    side = textures.shape[-1]
+    span = torch.arange(side)
+    ramp = torch.linspace(-1, 1, side)
+    # Light to the right, below, to the left, above: each a quarter turn clockwise from the one before.
+    shades = shade * torch.stack([ramp.expand(side, side), ramp[:, None].expand(side, side)] * 2)
+    shades[2:] *= -1
+    clip = torch.arange(count)[:, None, None, None]
+    frame = torch.arange(frames)[None, :, None, None]
+    canvas = clips.permute(0, 1, 3, 4, 2)  # a view: writing to it paints the clips
+    for number in range(corners.shape[2]):
+        y = corners[:, :, number, 0, None, None] + span[:, None]
+        x = corners[:, :, number, 1, None, None] + span
+        shaded = textures[:, None, number] + shades[quarters[:, :, number], None]
+        canvas[clip, frame, y, x] = shaded.permute(0, 1, 3, 4, 2)
+
+
+def _unshaded(textures: Tensor) -> Tensor:
+    """Textures (..., 3, side, side) without any shading of their own from left to right or from top to bottom."""
+    side = textures.shape[-1]
+    ramp = torch.linspace(-1, 1, side)
+    ramp = ramp / ramp.norm() / (3 * side) ** 0.5
+    for shading in (ramp.expand(3, side, side), ramp[:, None].expand(3, side, side)):
+        textures = textures - (textures * shading).sum((-3, -2, -1), keepdim=True) * shading
+    return textures
+
+
+def _cells(shape: tuple[int, ...], side: int, cells: int, source: torch.Generator) -> Tensor:
+    """Random colours (..., 3, side, side) in a coarse grid."""
+    flat = torch.randn(math.prod(shape), 3, cells, cells, generator=source)
+    return F.interpolate(flat, (side, side), mode="nearest").unflatten(0, shape)
