@@ -14,8 +14,9 @@ import render
 from mkdocs.structure.files import File
 from wall import tile
 
-from vergence import catalogue, results
-from vergence.ledger import known
+from vergence import catalogue
+from vergence.studies import results
+from vergence.studies.ledger import known
 
 SOURCE = catalogue.ROOT
 REFERENCE = {

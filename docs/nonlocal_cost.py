@@ -24,7 +24,7 @@ import torch
 
 from vergence.engine.memory import child_peak
 from vergence.recognition.snl import bench
-from vergence.versions import environment
+from vergence.runs.versions import environment
 
 PAGES = Path(__file__).parent / "pages"
 POSITIONS = (64, 256, 1024, 4096, 16384)

@@ -22,17 +22,17 @@ import torch
 from PIL import Image
 
 from vergence import catalogue
-from vergence.claims import Needs
+from vergence.contract.claims import Needs
+from vergence.core.files import write_json, write_text
+from vergence.core.progress import show_progress
 from vergence.data.images import centre, read_image, scaled
 from vergence.data.layouts import find
-from vergence.files import write_json, write_text
-from vergence.progress import show_progress
 from vergence.robustness.classifiers import pretrained
 from vergence.robustness.patchwise.drawing import Shown, attacked_grid
 from vergence.robustness.patchwise.system import SYSTEM
-from vergence.run import Runtime
-from vergence.study import Plan, obtain, order_for
-from vergence.versions import environment
+from vergence.runs.machine import Runtime
+from vergence.runs.versions import environment
+from vergence.studies.study import Plan, obtain, order_for
 
 PAGES = Path(__file__).parent / "pages"
 ATTACKS = ("fgsm", "ifgsm", "amplified", "mi", "pi")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from vergence.results import store_picture
+from vergence.studies.results import store_picture
 
 if __name__ == "__main__":
     if len(sys.argv) != 5:

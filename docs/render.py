@@ -12,11 +12,12 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from vergence import catalogue, results
+from vergence import catalogue
 from vergence.cli.show import measured
-from vergence.ledger import Entry, known
-from vergence.system import Metric
-from vergence.versions import Environment
+from vergence.contract.system import Metric
+from vergence.runs.versions import Environment
+from vergence.studies import results
+from vergence.studies.ledger import Entry, known
 
 ROOT = Path(__file__).parents[1]
 LEDGER = ROOT / "docs" / "claims.md"

@@ -22,8 +22,9 @@ import numpy as np
 import torch
 
 from vergence import api
+from vergence.core.files import write_json, write_text
 from vergence.data.layouts import find
-from vergence.files import write_json, write_text
+from vergence.runs.versions import environment
 from vergence.tracking.boxes import polygon_overlap
 from vergence.tracking.drawing import over_time
 from vergence.tracking.metrics import vot
@@ -31,7 +32,6 @@ from vergence.tracking.protocol import follow, followed_with_restarts
 from vergence.tracking.sesiam.settings import AXIS
 from vergence.tracking.sesiam.system import SYSTEM
 from vergence.tracking.sesiam.tracker import Tracker, together
-from vergence.versions import environment
 
 PAGES = Path(__file__).parent / "pages"
 LABELS = {"siamfc": "SiamFC", "se-siamfc": "SE-SiamFC"}

@@ -21,7 +21,7 @@ from PIL import Image
 import vergence
 from vergence.cli.main import main as command
 from vergence.data.video import open_video, write_video
-from vergence.run import runs
+from vergence.runs.folder import runs
 from vergence.tracking.synth import Scene, moving_digits
 
 SCENE = Scene(size=160, digit=26, frames=40)

@@ -8,14 +8,14 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["vergence"]):
-    import vergence.config
+    import vergence.contract.config
+    import vergence.core.files
     import vergence.data.pickles
-    import vergence.files
-    import vergence.ledger
-    import vergence.run
+    import vergence.runs.folder
+    import vergence.studies.ledger
     from vergence.cli.completion import complete
+    from vergence.core.errors import VergenceError
     from vergence.engine.weights import identify, load_model
-    from vergence.errors import VergenceError
 
 
 def on_file(name, *readers):
@@ -38,17 +38,19 @@ def line(content):
 
 
 def config(path):
-    order = vergence.run.Order.read(path)
-    assert vergence.config.from_json(type(order.config), json.loads(json.dumps(vergence.config.to_json(order.config))))
+    order = vergence.runs.order.Order.read(path)
+    assert vergence.contract.config.from_json(
+        type(order.config), json.loads(json.dumps(vergence.contract.config.to_json(order.config)))
+    )
 
 
 TARGETS = {
     "config": on_file("config.json", config),
-    "tensors": on_file("w.safetensors", vergence.files.load_tensors, identify, load_model),
-    "archive": on_file("a.pt", vergence.files.load_archive),
+    "tensors": on_file("w.safetensors", vergence.core.files.load_tensors, identify, load_model),
+    "archive": on_file("a.pt", vergence.core.files.load_archive),
     "pickle": on_file("p", vergence.data.pickles.read_arrays),
-    "metrics": on_file("metrics.jsonl", lambda path: vergence.run.Run(path.parent).metrics()),
-    "claims": on_file("claims.json", lambda path: vergence.ledger._items(path)),
+    "metrics": on_file("metrics.jsonl", lambda path: vergence.runs.folder.Run(path.parent).metrics()),
+    "claims": on_file("claims.json", lambda path: vergence.studies.ledger._items(path)),
     "line": line,
 }
 

@@ -6,11 +6,13 @@ import dataclasses
 import os
 import signal
 
+from vergence.contract.training import phases_of
+from vergence.core.errors import Interrupted
+from vergence.core.progress import Progress
 from vergence.engine.execute import execute
-from vergence.errors import Interrupted
-from vergence.progress import Progress
-from vergence.run import Order, Run, Runtime
-from vergence.training import phases_of
+from vergence.runs.folder import Run
+from vergence.runs.machine import Runtime
+from vergence.runs.order import Order
 
 
 class StopAt(Progress):

@@ -7,9 +7,9 @@ from torch import nn
 import vergence
 from helpers import start
 from vergence import catalogue
+from vergence.core.errors import VergenceError
+from vergence.core.progress import Progress
 from vergence.engine.execute import execute
-from vergence.errors import VergenceError
-from vergence.progress import Progress
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_the_callers_threads_random_numbers_and_model_are_left_alone(run):
 
 
 def test_weights_with_nan_in_them_are_refused(run, tmp_path):
-    from vergence.files import load_tensors, save_tensors
+    from vergence.core.files import load_tensors, save_tensors
 
     tensors, metadata = load_tensors(run.weights)
     tensors["0.bias"][0] = float("nan")

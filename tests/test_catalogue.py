@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from vergence import catalogue
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 LIGHT = """
 import sys

@@ -10,7 +10,7 @@ from PIL import Image
 
 import vergence
 from vergence import catalogue
-from vergence.files import save_tensors
+from vergence.core.files import save_tensors
 
 ROOT = Path(__file__).parents[1]
 

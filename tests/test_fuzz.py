@@ -25,16 +25,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers import StopAt, short, start
-from vergence import catalogue, doctor
+from vergence import catalogue
 from vergence.cli import completion
 from vergence.cli.main import COMMANDS, main
-from vergence.config import from_json, override, to_json
+from vergence.contract.config import from_json, override, to_json
+from vergence.core.errors import Interrupted, VergenceError
+from vergence.core.files import load_archive, load_tensors
+from vergence.core.progress import Progress
 from vergence.engine.execute import execute
 from vergence.engine.weights import identify, load_model
-from vergence.errors import Interrupted, VergenceError
-from vergence.files import load_archive, load_tensors
-from vergence.progress import Progress
-from vergence.run import Run
+from vergence.runs.folder import Run
+from vergence.tools import doctor
 
 NAME = "fake-byhand"
 TRAINED = ("fake-byhand", "fake-game", "fake-growing", "fake-mining")

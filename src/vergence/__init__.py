@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from vergence._version import __version__
 
 if TYPE_CHECKING:
     from vergence.api import check_data, compare, create, describe, evaluate, export, features, load, predict
-    from vergence.attachment import attach, detach
+    from vergence.nn.attach import attach, detach
 
 __all__ = [
     "__version__",
@@ -34,7 +34,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # PyTorch takes seconds to import: it is, when the first of these is used.
     if name in ("attach", "detach"):
-        from vergence import attachment
+        from vergence.nn import attach as attachment
 
         return getattr(attachment, name)
     if name in __all__:

@@ -14,22 +14,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vergence import catalogue, comparison, datacheck
-from vergence.comparison import Comparison
-from vergence.config import from_json, override, to_json
-from vergence.datacheck import DataCheck
+from vergence import catalogue
+from vergence.contract.config import from_json, override, to_json
+from vergence.contract.inputs import Artifact
+from vergence.contract.system import SPLITS, System
+from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.files import make_folder
+from vergence.core.progress import Progress
 from vergence.engine import weights as weight_files
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.execute import working
 from vergence.engine.weights import Identity
-from vergence.errors import VergenceError, did_you_mean
-from vergence.exporting import SUFFIXES, Exported, Target
-from vergence.exporting import export as export_model
-from vergence.files import make_folder
-from vergence.inputs import Artifact
-from vergence.progress import Progress
-from vergence.run import Machine
-from vergence.system import SPLITS, System
+from vergence.runs.machine import Machine
+from vergence.studies import comparison
+from vergence.studies.comparison import Comparison
+from vergence.tools import datacheck
+from vergence.tools.datacheck import DataCheck
+from vergence.tools.exporting import SUFFIXES, Exported, Target
+from vergence.tools.exporting import export as export_model
 
 _IDENTITY = "vergence_identity"
 FILES = frozenset({".mp4", ".mov", ".mkv", ".webm", ".avi", ".gif", ".png", ".jpg", ".csv", ".json", ".html", ".npy"})

@@ -15,9 +15,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from vergence.about import About
-from vergence.errors import VergenceError, did_you_mean
-from vergence.system import System
+from vergence.contract.about import About
+from vergence.contract.system import System
+from vergence.core.errors import VergenceError, did_you_mean
 
 ROOT = Path(__file__).parent
 

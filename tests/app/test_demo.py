@@ -13,16 +13,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vergence import catalogue, results
+from vergence import catalogue
 from vergence.app import jobs, parts, picking, shelf
 from vergence.app.demo import Demo, Gallery, clicks_of, room_for, sentence
 from vergence.app.form import Field, form
 from vergence.app.jobs import OUTPUTS, Job, Jobs
 from vergence.app.limits import Limits
 from vergence.app.work import work
+from vergence.contract.inputs import Artifact, Kind
+from vergence.core.errors import VergenceError
 from vergence.data.video import write_video
-from vergence.errors import VergenceError
-from vergence.inputs import Artifact, Kind
+from vergence.studies import results
 
 
 @pytest.fixture
@@ -109,9 +110,11 @@ def untrained(gallery):
     """Weights of a preset of snl as nobody trained them: the id that the page's list has for them."""
     import torch
 
+    from vergence.core.files import save_tensors
     from vergence.engine.weights import Identity
-    from vergence.files import save_tensors
-    from vergence.run import Order, Run, Runtime
+    from vergence.runs.folder import Run
+    from vergence.runs.machine import Runtime
+    from vergence.runs.order import Order
 
     def make(preset):
         system = catalogue.load("snl")

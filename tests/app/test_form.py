@@ -9,9 +9,9 @@ import pytest
 
 from vergence import catalogue
 from vergence.app.form import FILES, PICKED, SHOWN, documented, filled, form, safe_text
-from vergence.errors import VergenceError
-from vergence.inputs import Boxes, Cloud, Folder, Image, Images, Kind, Point, Points, Text, Video
-from vergence.system import System
+from vergence.contract.inputs import Boxes, Cloud, Folder, Image, Images, Kind, Point, Points, Text, Video
+from vergence.contract.system import System
+from vergence.core.errors import VergenceError
 
 NAMES = catalogue.names()
 

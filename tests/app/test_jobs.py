@@ -10,7 +10,7 @@ import pytest
 
 from vergence.app.jobs import INPUTS, Job, Jobs
 from vergence.app.limits import Limits
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 SHORT = "import sys"
 LONG = "import time; time.sleep(600)"

@@ -16,7 +16,7 @@ from vergence.app import pages
 from vergence.app.jobs import OUTPUTS, Job
 from vergence.app.limits import Limits
 from vergence.app.server import create, is_loopback, opened
-from vergence.inputs import Artifact
+from vergence.contract.inputs import Artifact
 
 LOCAL = "http://127.0.0.1"
 

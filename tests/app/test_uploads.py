@@ -15,8 +15,8 @@ from PIL import Image
 from vergence.app.form import Field
 from vergence.app.limits import Limits
 from vergence.app.uploads import check, inside, place, sweep
-from vergence.errors import VergenceError
-from vergence.inputs import Kind
+from vergence.contract.inputs import Kind
+from vergence.core.errors import VergenceError
 
 LIMITS = Limits(upload_mb=1, files=3, megapixels=1, video_seconds=2, cloud_points=100)
 

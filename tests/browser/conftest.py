@@ -62,11 +62,13 @@ def runs(tmp_path_factory):
     """A runs folder with weights of every system whose demo is tried."""
     from helpers import short
     from vergence import catalogue
+    from vergence.core.files import save_tensors
+    from vergence.core.progress import Progress
     from vergence.engine.execute import working
     from vergence.engine.weights import Identity
-    from vergence.files import save_tensors
-    from vergence.progress import Progress
-    from vergence.run import Order, Run, Runtime
+    from vergence.runs.folder import Run
+    from vergence.runs.machine import Runtime
+    from vergence.runs.order import Order
 
     root = tmp_path_factory.mktemp("runs")
     for (name, preset), changes in SMALL.items():

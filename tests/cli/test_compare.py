@@ -8,10 +8,10 @@ import pytest
 from helpers import short, start
 from vergence import catalogue
 from vergence.cli.main import main
-from vergence.config import override
+from vergence.contract.config import override
+from vergence.core.files import read_json, write_json
+from vergence.core.progress import Progress
 from vergence.engine.execute import execute
-from vergence.files import read_json, write_json
-from vergence.progress import Progress
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from recognition.snl.fixtures import cifar10_binary, cifar10_python, class_folders
-from vergence import catalogue, datacheck
+from vergence import catalogue
 from vergence.cli.main import main
+from vergence.core.errors import VergenceError
 from vergence.data.layouts import Layout
-from vergence.errors import VergenceError
+from vergence.tools import datacheck
 
 
 def checked(capsys, *args):

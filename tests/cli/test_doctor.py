@@ -7,10 +7,11 @@ import stat
 import pytest
 
 from helpers import short, start
-from vergence import catalogue, doctor
+from vergence import catalogue
 from vergence.cli.main import main
+from vergence.core.progress import Progress
 from vergence.engine.execute import execute
-from vergence.progress import Progress
+from vergence.tools import doctor
 
 WORKS = {"torch": {"done": True, "build": "2", "devices": ["cpu"]}, "kernels": {"done": True}}
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from vergence import catalogue
-from vergence.claims import above
 from vergence.cli.main import main
-from vergence.run import Run, runs
+from vergence.contract.claims import above
+from vergence.runs.folder import Run, runs
 
 FAKES = Path(__file__).parents[1] / "contract" / "fakes"
 
@@ -269,7 +269,7 @@ def test_claims_go_on_in_the_background_if_asked(here, capsys, monkeypatch):
 @pytest.fixture
 def one_contest(monkeypatch):
     from vergence import catalogue
-    from vergence.benchmark import Contest
+    from vergence.contract.benchmark import Contest
 
     class Bench:
         @staticmethod

@@ -21,20 +21,21 @@ import torch
 
 from helpers import short, start, stop_and_go_on
 from vergence import catalogue
-from vergence.claims import judge
 from vergence.cli.main import main
-from vergence.config import from_json, to_json
-from vergence.context import Context
+from vergence.contract.claims import judge
+from vergence.contract.config import from_json, to_json
+from vergence.contract.context import Context
+from vergence.contract.inputs import kinds
+from vergence.core.errors import VergenceError
+from vergence.core.progress import Progress
 from vergence.data.layouts import Layout
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.execute import execute, working
 from vergence.engine.optimisers import build_optimiser
 from vergence.engine.weights import Identity, identify, load_model
-from vergence.errors import VergenceError
-from vergence.exporting import CannotExport, export
-from vergence.inputs import kinds
-from vergence.progress import Progress
-from vergence.run import Order, Runtime
+from vergence.runs.machine import Runtime
+from vergence.runs.order import Order
+from vergence.tools.exporting import CannotExport, export
 
 TESTS = Path(__file__).parents[1]
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC

@@ -7,9 +7,9 @@ import zipfile
 
 import pytest
 
+from vergence.core.errors import VergenceError
 from vergence.data.archives import unpacked
 from vergence.data.layouts import Layout, find
-from vergence.errors import VergenceError
 
 
 @pytest.fixture(autouse=True)

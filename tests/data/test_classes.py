@@ -2,8 +2,8 @@
 
 import pytest
 
+from vergence.core.errors import VergenceError
 from vergence.data.classes import Classes
-from vergence.errors import VergenceError
 
 
 def test_a_class_has_its_name_or_else_its_number():

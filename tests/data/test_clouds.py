@@ -5,8 +5,8 @@ import struct
 import numpy as np
 import pytest
 
+from vergence.core.errors import VergenceError
 from vergence.data.clouds import read_cloud
-from vergence.errors import VergenceError
 
 POINTS = np.random.default_rng(0).normal(0, 10, (23, 3)).astype(np.float32)
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 from PIL import Image
 
+from vergence.core.errors import VergenceError
 from vergence.data import images
 from vergence.data.draw import Panel, grid, overlay
-from vergence.errors import VergenceError
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from vergence.core.errors import VergenceError
 from vergence.data.layouts import Layout, find
-from vergence.errors import VergenceError
 
 LAYOUTS = {"cifar10": Layout(lambda p, s: p, "the batches"), "folder": Layout(lambda p, s: p, "class folders")}
 

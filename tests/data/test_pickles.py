@@ -6,8 +6,8 @@ import pickle
 import numpy as np
 import pytest
 
+from vergence.core.errors import VergenceError
 from vergence.data.pickles import read_arrays
-from vergence.errors import VergenceError
 
 
 @pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])

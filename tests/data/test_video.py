@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vergence.core.errors import VergenceError
 from vergence.data.video import is_video, open_video, write_video
-from vergence.errors import VergenceError
 
 
 def counting(count, height=48, width=64):

@@ -15,7 +15,7 @@ from vergence.cli import train as training
 from vergence.cli import use
 from vergence.cli.main import COMMANDS, main
 from vergence.engine.weights import Identity
-from vergence.run import Order
+from vergence.runs.order import Order
 
 ROOT = Path(__file__).parents[2]
 SYSTEMS = {name: catalogue.folder(name) / "README.md" for name, m in catalogue.modules().items() if "vergence." in m}
@@ -172,7 +172,7 @@ def test_measured_things_are_rendered_by_the_tool_and_up_to_date():
 def test_a_stored_picture_is_small_and_says_how_it_was_made(name):
     from PIL import Image
 
-    from vergence import results
+    from vergence.studies import results
 
     path = catalogue.picture(name)
     if path is None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from vergence import catalogue
-from vergence.claims import Claim, Judgement
-from vergence.ledger import Entry
+from vergence.contract.claims import Claim, Judgement
+from vergence.studies.ledger import Entry
 
 DOCS = Path(__file__).parents[2] / "docs"
 

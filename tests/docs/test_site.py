@@ -79,7 +79,7 @@ def test_every_link_and_every_picture_leads_somewhere(site):
 
 def test_every_system_has_a_page_with_its_claims(site):
     from vergence import catalogue
-    from vergence.ledger import known
+    from vergence.studies.ledger import known
 
     folder = site[0]
     for name, module in catalogue.modules().items():

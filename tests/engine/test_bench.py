@@ -3,10 +3,10 @@
 import pytest
 
 from vergence import catalogue
-from vergence.benchmark import Contest
+from vergence.contract.benchmark import Contest
+from vergence.core.errors import VergenceError
 from vergence.engine import bench
 from vergence.engine.overhead import has_bare_loop, overhead
-from vergence.errors import VergenceError
 
 
 def test_a_rival_that_takes_three_times_as_long_is_three_times_as_slow(monkeypatch):

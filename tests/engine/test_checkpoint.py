@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from vergence.config import digest
+from vergence.contract.config import digest
+from vergence.core.errors import VergenceError
 from vergence.engine import checkpoint
-from vergence.errors import VergenceError
 
 WEIGHTS = {"w": torch.arange(100.0)}
 

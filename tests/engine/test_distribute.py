@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from vergence.files import load_tensors
-from vergence.run import Run, runs
+from vergence.core.files import load_tensors
+from vergence.runs.folder import Run, runs
 
 pytestmark = pytest.mark.xdist_group(
     "processes"

@@ -5,8 +5,8 @@ import struct
 import pytest
 from tensorboardX.proto.event_pb2 import Event
 
+from vergence.core.errors import VergenceError
 from vergence.engine.eventfile import EventFile, crc32c
-from vergence.errors import VergenceError
 
 
 def records(path):

@@ -10,17 +10,19 @@ from torch import nn
 
 from helpers import short, start, stop_and_go_on
 from vergence import catalogue
-from vergence.about import About
+from vergence.contract.about import About
+from vergence.contract.system import Metric, System, Variant
+from vergence.contract.training import Optimiser, Phase, Schedule, Training
+from vergence.core.errors import Diverged, VergenceError
+from vergence.core.files import load_tensors
+from vergence.core.progress import Progress
 from vergence.engine.execute import execute
 from vergence.engine.fit import Place
 from vergence.engine.optimisers import build_optimiser, load_state_by_name, set_rate, state_by_name
 from vergence.engine.weights import identify, load_model
-from vergence.errors import Diverged, VergenceError
-from vergence.files import load_tensors
-from vergence.progress import Progress
-from vergence.run import Order, Run, Runtime
-from vergence.system import Metric, System, Variant
-from vergence.training import Optimiser, Phase, Schedule, Training
+from vergence.runs.folder import Run
+from vergence.runs.machine import Runtime
+from vergence.runs.order import Order
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,8 @@ def weights(run):
 
 def plain_loop(config, pieces=1):
     """The same training as a bare loop, on the batches that the run saw."""
-    from vergence.data.loader import Plan
-    from vergence.seeding import derive
+    from vergence.contract.loader import Plan
+    from vergence.core.seeding import derive
 
     torch.manual_seed(derive(config.seed, "build"))
     model = nn.Linear(1, 1)
@@ -292,7 +294,7 @@ def test_weights_to_start_from_are_used_where_they_fit(run, tmp_path):
 
 
 def test_weights_that_do_not_fit_at_all_are_refused(run, tmp_path):
-    from vergence.files import save_tensors
+    from vergence.core.files import save_tensors
 
     save_tensors(tmp_path / "other.safetensors", {"x": torch.zeros(3)})
     bad = Run.create(replace(run(Config()).order, init=str(tmp_path / "other.safetensors")), tmp_path)

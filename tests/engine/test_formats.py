@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from vergence.contract.training import phases_of
+from vergence.core.progress import Progress
 from vergence.engine.execute import execute
 from vergence.engine.weights import load_model
-from vergence.progress import Progress
-from vergence.run import Run
-from vergence.training import phases_of
+from vergence.runs.folder import Run
 
 FORMATS = sorted(p for p in (Path(__file__).parent / "formats").iterdir() if p.is_dir())
 

@@ -12,9 +12,10 @@ import pytest
 
 from helpers import start
 from vergence import catalogue
+from vergence.core.progress import Progress
 from vergence.engine.execute import execute
-from vergence.progress import Progress
-from vergence.run import Run, Runtime
+from vergence.runs.folder import Run
+from vergence.runs.machine import Runtime
 
 FAKES = Path(__file__).parents[1] / "contract" / "fakes"
 NAMES = ["fake-game", "fake-growing", "fake-mining", "fake-byhand"]
@@ -212,7 +213,7 @@ def told_by_child(run, at_step):
                 at_step(done)
 
     def work():
-        from vergence.errors import VergenceError
+        from vergence.core.errors import VergenceError
 
         try:
             execute(run, Acts())

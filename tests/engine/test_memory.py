@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from vergence.core.errors import VergenceError
 from vergence.engine.memory import child_peak
-from vergence.errors import VergenceError
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from maps.roadmetrics.fixtures import _geojson, _graphml, _text, mask
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.maps.data import LAYOUTS, Pair, in_pixels, matched, read_map
 from vergence.maps.geometry import near
 from vergence.maps.graph import road_graph

@@ -5,7 +5,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.maps.geometry import closest, near, on_segments
 from vergence.maps.graph import as_graph, from_networkx, road_graph
 from vergence.maps.roads import Network, Places, roads, simplified

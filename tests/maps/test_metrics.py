@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.maps.graph import road_graph
 from vergence.maps.metrics import (
     NEW,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from vergence.core.seeding import derive
 from vergence.maps.geometry import along
 from vergence.maps.metrics import OptP, Subgraphs, Trips, ccq, junct, opt_g, opt_j, subg
 from vergence.maps.metrics.opt_g import Explorer
@@ -11,7 +12,6 @@ from vergence.maps.metrics.trips import places as drawn
 from vergence.maps.metrics.trips import sampled
 from vergence.maps.synth import ErrorInjector, city
 from vergence.reference import roadmetrics as plain
-from vergence.seeding import derive
 
 COUNTS = {"interruptions": 2, "overconnections": 2, "perturbations": 3, "doubled": 2, "doubled-truth": 2}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.maps.geometry import near
 from vergence.maps.metrics import opt_j
 from vergence.maps.synth import FEW_AND_MANY, MISTAKES, ErrorInjector, city, crops

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.metrics import Taken, rank
 from vergence.metrics import ranking as module
 from vergence.metrics.ranking import distances

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.metrics import topk_accuracy
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.nn import DescriptorNetwork, GeM, descriptor_network, learned_whitening, multi_scale, pca_whitening
 from vergence.nn.descriptor import ResNetMap, load_descriptor_weights, resnet101_gem
 

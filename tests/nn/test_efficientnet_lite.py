@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from vergence.core.errors import VergenceError
 from vergence.data.pretrained import packaged_weights
-from vergence.errors import VergenceError
 from vergence.nn.efficientnet_lite import EfficientNetLite, SameConv2d, public_names
 
 

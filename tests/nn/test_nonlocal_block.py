@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.nn import (
     BLOCKS,
     CayleyNonlocal,

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import vergence
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.nn import (
     CompressedSelfAttention2d,
     CompressedSelfAttentionLowRank2d,

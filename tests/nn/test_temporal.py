@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.nn import Aligned, Alignment, TemporalAttention, TemporalConv, TemporalMean, TemporalShift
 from vergence.ops.alignment import align, dealign, order
 

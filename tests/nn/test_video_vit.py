@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.nn import Alignment, VideoViT
 from vergence.nn.vit import Block, DropPath, resampled
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.points import data
 from vergence.points.data import LAYOUTS, Drawn, Scene
 

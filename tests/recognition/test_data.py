@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from recognition.snl import fixtures
-from vergence.errors import Several, VergenceError
+from vergence.core.errors import Several, VergenceError
 from vergence.recognition.data import LAYOUTS, View, Viewed, read_cub
 
 

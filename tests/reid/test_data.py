@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from reid.csalr import fixtures
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.reid.data import LAYOUTS, Balanced, View, Viewed, judged
 
 

@@ -6,8 +6,8 @@ import torch
 from scipy.io import savemat
 
 from reid.tracklet_layouts import ilids, layouts, listed_prid, mars, plain, prid
-from vergence import catalogue, datacheck
-from vergence.errors import Several, VergenceError
+from vergence import catalogue
+from vergence.core.errors import Several, VergenceError
 from vergence.metrics.ranking import rank_descriptors
 from vergence.reid.data import View, judged
 from vergence.reid.tracklets import (
@@ -20,6 +20,7 @@ from vergence.reid.tracklets import (
     read_prid2011,
     run_of,
 )
+from vergence.tools import datacheck
 
 FORMS = [(name, form) for name, writers in layouts.items() for form in (writers if isinstance(writers, dict) else [""])]
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.metrics.ranking import rank_descriptors
 from vergence.reid.data import View, judged
 from vergence.reid.synth import CAMERAS

@@ -8,12 +8,13 @@ import pytest
 
 from helpers import short, start
 from vergence import catalogue
-from vergence.claims import Claim, Judgement
+from vergence.contract.claims import Claim, Judgement
+from vergence.core.progress import Progress
 from vergence.engine.execute import execute
-from vergence.ledger import Entry
-from vergence.progress import Progress
-from vergence.report.build import Subject, write_report
+from vergence.report.build import write_report
 from vergence.report.charts import line_chart, ticks
+from vergence.studies.ledger import Entry
+from vergence.studies.subject import Subject
 
 
 class Page(HTMLParser):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.retrieval.data import LAYOUTS, Clusters, Judged, Pictures, TupleData, hardest
 from vergence.retrieval.synth import LARGEST, SMALLEST, world
 from vergence.search.expansion import normalised

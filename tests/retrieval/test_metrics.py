@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.retrieval.metrics import Truth, average_precision, mean_of, regimes
 
 NOTHING = torch.tensor([], dtype=torch.int64)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.reference import patchwise as plain
 from vergence.robustness.attacks import (
     Diversity,

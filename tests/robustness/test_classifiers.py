@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.robustness.attacks import fgsm
 from vergence.robustness.classifiers import Classifier, Ensemble, Zoo, pretrained
 from vergence.robustness.data import Squares, read_nips2017

@@ -5,7 +5,7 @@ import torch
 from PIL import Image
 
 from robustness.patchwise import fixtures
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.robustness.data import Squares, digits, read_labels, read_nips2017
 
 

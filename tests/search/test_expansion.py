@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.search import Alpha, Average, Decayed, Discriminative, Index, NoExpansion, augmented, expanded
 from vergence.search.expansion import first_search, normalised
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from vergence.errors import VergenceError
-from vergence.files import save_tensors
+from vergence.core.errors import VergenceError
+from vergence.core.files import save_tensors
 from vergence.search import Index
 from vergence.search.index import _company, descriptors_by
 
@@ -142,7 +142,7 @@ def test_an_index_is_mapped_and_not_copied(tmp_path):
 
 
 def test_a_structure_that_is_damaged_or_of_other_descriptors_is_refused(tmp_path):
-    from vergence.files import load_tensors
+    from vergence.core.files import load_tensors
 
     Index(clustered(300), tuple(map(str, range(300))), "w", "ivf").save(tmp_path / "kept.safetensors")
     tensors, metadata = load_tensors(tmp_path / "kept.safetensors")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.search import Alpha, Index, Shards, expanded
 from vergence.search.expansion import normalised
 

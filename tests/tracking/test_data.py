@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.tracking.data import LAYOUTS, OTB_50, OTB_2013, OTB_REST, lasot_test, read_boxes
 
 _spec = importlib.util.spec_from_file_location("tracks", Path(__file__).parent / "sesiam" / "fixtures.py")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.tracking import boxes as b
 from vergence.tracking import metrics as m
 

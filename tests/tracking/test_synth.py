@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.tracking import synth
 
 SCENE = synth.Scene(size=120, digit=24, frames=30)

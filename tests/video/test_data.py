@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from vergence.data.loader import InOrder, Plan
-from vergence.errors import VergenceError
+from vergence.contract.loader import InOrder, Plan
+from vergence.core.errors import VergenceError
 from vergence.video.data import Clips, Kept, Labelled, View, even_places, random_places
 from video.ata import fixtures
 

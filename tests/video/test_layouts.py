@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.video.layouts import FOLDED, LAYOUTS, read_class_folders, read_kinetics, read_something, read_ucf101
 from video.ata import fixtures
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.video.synth import TURNS, Scene, turning
 
 PLAIN = Scene(noise=0.0, clutter=0.0)

@@ -17,10 +17,10 @@ from vergence.app.form import FILES, PICKED, Field, filled, form
 from vergence.app.jobs import INPUTS, Job, Jobs
 from vergence.app.limits import Limits
 from vergence.app.uploads import Upload, check, place, weight
-from vergence.errors import VergenceError
-from vergence.files import read_json
-from vergence.inputs import Kind
-from vergence.system import System
+from vergence.contract.inputs import Kind
+from vergence.contract.system import System
+from vergence.core.errors import VergenceError
+from vergence.core.files import read_json
 
 EXAMPLE = "example"
 """A folder beside a system's code: ``inputs.json`` by field, and the files it names."""

@@ -18,10 +18,10 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from vergence.config import from_json
-from vergence.errors import VergenceError
-from vergence.inputs import Kind, kinds
-from vergence.system import System
+from vergence.contract.config import from_json
+from vergence.contract.inputs import Kind, kinds
+from vergence.contract.system import System
+from vergence.core.errors import VergenceError
 
 FILES = (Kind.IMAGE, Kind.IMAGES, Kind.VIDEO, Kind.VIDEOS, Kind.CLOUD, Kind.FOLDER, Kind.GRAPH)
 """Kinds that are uploaded."""

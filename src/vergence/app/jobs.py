@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from vergence.app.limits import Limits
-from vergence.config import from_json, to_json
-from vergence.errors import VergenceError
-from vergence.files import read_json, write_json
-from vergence.inputs import Artifact
-from vergence.progress import EVENTS_VARIABLE, Note, Progress, clock, follow
+from vergence.contract.config import from_json, to_json
+from vergence.contract.inputs import Artifact
+from vergence.core.errors import VergenceError
+from vergence.core.files import read_json, write_json
+from vergence.core.progress import EVENTS_VARIABLE, Note, Progress, clock, follow
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 GRACE = 10.0

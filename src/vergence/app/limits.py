@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from vergence import catalogue, results
+from vergence import catalogue
 from vergence.app import parts, picking, shelf
 from vergence.app.demo import Demo, Gallery, clicks_of, sentence
 from vergence.app.form import FILES, PICKED, Field, name_of
 from vergence.app.uploads import Upload
-from vergence.errors import VergenceError
-from vergence.inputs import Kind
+from vergence.contract.inputs import Kind
+from vergence.core.errors import VergenceError
+from vergence.studies import results
 
 EVERY = "every task"
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}

@@ -15,12 +15,12 @@ from typing import Any
 
 from jinja2 import Environment, Template
 
-from vergence.about import About
 from vergence.app.jobs import Job
 from vergence.app.shelf import STYLES, Claimed, Report, Table
 from vergence.app.uploads import Upload
-from vergence.inputs import Artifact
-from vergence.progress import clock
+from vergence.contract.about import About
+from vergence.contract.inputs import Artifact
+from vergence.core.progress import clock
 
 LONGEST_TEXT = 20_000
 MOST_ROWS = 100

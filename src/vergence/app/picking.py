@@ -9,8 +9,8 @@ from PIL import Image, ImageDraw
 
 from vergence.app.limits import Limits
 from vergence.app.uploads import first_frame
-from vergence.errors import VergenceError
-from vergence.inputs import Kind
+from vergence.contract.inputs import Kind
+from vergence.core.errors import VergenceError
 
 LONGEST, SHORTEST = 720, 320
 """Pixels of the longer side of what is shown: small pictures are enlarged, so that a place in them can be hit."""

@@ -39,7 +39,7 @@ from vergence.app.demo import Gallery, room_for, sentence
 from vergence.app.jobs import OUTPUTS, Job, Jobs
 from vergence.app.limits import Limits
 from vergence.app.uploads import inside, sweep
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 OWN = (

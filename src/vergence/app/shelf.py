@@ -10,11 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from vergence import catalogue, results
-from vergence.about import About
-from vergence.errors import VergenceError
-from vergence.ledger import Entry, known
-from vergence.run import Run, runs
+from vergence import catalogue
+from vergence.contract.about import About
+from vergence.core.errors import VergenceError
+from vergence.runs.folder import Run, runs
+from vergence.studies import results
+from vergence.studies.ledger import Entry, known
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg")
 MOST_METRICS = 8

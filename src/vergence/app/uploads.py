@@ -24,10 +24,10 @@ from PIL import Image, UnidentifiedImageError
 
 from vergence.app.form import Field, name_of
 from vergence.app.limits import Limits
+from vergence.contract.inputs import Kind
+from vergence.core.errors import VergenceError
 from vergence.data.clouds import read_cloud
 from vergence.data.video import Frame, open_video
-from vergence.errors import VergenceError
-from vergence.inputs import Kind
 
 PICTURES = {"PNG": ".png", "JPEG": ".jpg", "BMP": ".bmp", "WEBP": ".webp", "PPM": ".ppm", "TIFF": ".tif"}
 """Formats of pictures that are opened: none of them calls another program."""

@@ -12,11 +12,11 @@ from typing import Any
 
 from vergence import catalogue
 from vergence.app.jobs import INPUTS, MADE, ORDER, OUTPUTS
-from vergence.config import from_json, to_json
+from vergence.contract.config import from_json, to_json
+from vergence.core.errors import VergenceError, reason
+from vergence.core.files import read_json, write_json
+from vergence.core.progress import show_progress
 from vergence.engine.weights import Identity, load_model_of
-from vergence.errors import VergenceError, reason
-from vergence.files import read_json, write_json
-from vergence.progress import show_progress
 
 TEXTS = (".csv", ".tsv", ".json", ".txt", ".html", ".geojson", ".md")
 

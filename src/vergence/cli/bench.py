@@ -12,10 +12,10 @@ import tyro
 from vergence import catalogue
 from vergence.cli.options import read
 from vergence.cli.show import document, table
-from vergence.config import to_json
-from vergence.errors import VergenceError
-from vergence.progress import Progress, show_progress
-from vergence.results import store_bench
+from vergence.contract.config import to_json
+from vergence.core.errors import VergenceError
+from vergence.core.progress import Progress, show_progress
+from vergence.studies.results import store_bench
 
 DESCRIPTION = """Time each operator against its plain form and its peers, interleaved in one process: ratios, not
 seconds. Memory is the most that one call holds, measured in a process of its own. A step of the engine is held against

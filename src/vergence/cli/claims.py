@@ -14,16 +14,16 @@ from typing import Annotated
 import tyro
 
 from vergence import catalogue
-from vergence.claims import KINDS
 from vergence.cli.options import Output, read, without_place
 from vergence.cli.show import claims_table, document, table
-from vergence.errors import VergenceError, did_you_mean
-from vergence.files import make_folder
-from vergence.ledger import Entry, known, measure, replay, store, with_traces
-from vergence.progress import show_progress
-from vergence.run import Runtime
-from vergence.study import Plan
-from vergence.versions import refuse_uncommitted
+from vergence.contract.claims import KINDS
+from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.files import make_folder
+from vergence.core.progress import show_progress
+from vergence.runs.machine import Runtime
+from vergence.runs.versions import refuse_uncommitted
+from vergence.studies.ledger import Entry, known, measure, replay, store, with_traces
+from vergence.studies.study import Plan
 
 DESCRIPTION = """Measure claims and judge them by a rule fixed beforehand: several values hold if the 90 % interval of
 their mean is beyond the threshold. Runs that claims need are trained once and kept; stop and call again to go on."""

@@ -13,12 +13,12 @@ import tyro
 from vergence import catalogue
 from vergence.cli.options import read
 from vergence.cli.show import document, table
-from vergence.comparison import Comparison, Curve, difference
-from vergence.comparison import compare as compare_runs
-from vergence.config import to_json
-from vergence.errors import VergenceError
-from vergence.progress import clock
-from vergence.system import Metric
+from vergence.contract.config import to_json
+from vergence.contract.system import Metric
+from vergence.core.errors import VergenceError
+from vergence.core.progress import clock
+from vergence.studies.comparison import Comparison, Curve, difference
+from vergence.studies.comparison import compare as compare_runs
 
 DESCRIPTION = """Lay runs side by side: the settings and versions that differ, metrics and costs with their difference
 to the first run, what the learning curves came to, and the first step at which they part."""

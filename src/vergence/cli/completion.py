@@ -21,13 +21,14 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from vergence import __version__, catalogue
+from vergence import catalogue
+from vergence._version import __version__
 from vergence.cli.main import COMMANDS
 from vergence.cli.options import read
 from vergence.cli.show import document
-from vergence.config import digest
-from vergence.errors import VergenceError, did_you_mean
-from vergence.files import write_json
+from vergence.contract.config import digest
+from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.files import write_json
 
 DESCRIPTION = """Print a script that completes commands, systems, flags, presets and variants. For this shell:
 bash: source <(vergence completion bash), zsh: source <(vergence completion zsh),
@@ -183,7 +184,7 @@ def _kept(name: str, what: str) -> dict[str, Any]:
 
 def _asked(name: str, what: str) -> dict[str, Any]:
     if what == "layouts":
-        from vergence.datacheck import layouts
+        from vergence.tools.datacheck import layouts
 
         return {layout: list(systems) for layout, systems in layouts().items()}
     system = catalogue.load(name)
@@ -192,7 +193,7 @@ def _asked(name: str, what: str) -> dict[str, Any]:
     from vergence.cli.options import Output
     from vergence.cli.train import TrainOptions
     from vergence.cli.use import EvalOptions, PredictOptions
-    from vergence.run import Machine, Runtime
+    from vergence.runs.machine import Machine, Runtime
 
     parts: Mapping[str, Sequence[Any]] = {
         "train": (TrainOptions, Output, Runtime, system.config_type),

@@ -10,10 +10,10 @@ import tyro
 
 from vergence.cli.options import asks_for_help, read
 from vergence.cli.show import document, table
-from vergence.config import to_json
-from vergence.datacheck import DataCheck, ReaderCheck, SplitCheck, check
-from vergence.errors import VergenceError, did_you_mean
-from vergence.progress import show_progress
+from vergence.contract.config import to_json
+from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.progress import show_progress
+from vergence.tools.datacheck import DataCheck, ReaderCheck, SplitCheck, check
 
 DESCRIPTION = """Read every split and every sample of a data set, and name everything that is wrong with it. Layouts
 are those that systems read: `vergence train NAME --help` lists them under --data. A plain PATH has the layout

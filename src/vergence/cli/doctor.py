@@ -10,10 +10,10 @@ from rich.markup import escape
 
 from vergence.cli.options import read
 from vergence.cli.show import console, document
-from vergence.config import to_json
-from vergence.doctor import Finding, examine
-from vergence.progress import show_progress
-from vergence.run import ROOT
+from vergence.contract.config import to_json
+from vergence.core.progress import show_progress
+from vergence.runs.folder import ROOT
+from vergence.tools.doctor import Finding, examine
 
 DESCRIPTION = """Look at what Vergence stands on: versions, PyTorch's build, its kernels on every device (in a child
 process), threads, disk, optional packages, systems, and whether run folders are whole. Exit code 1 if something is

@@ -11,9 +11,9 @@ from vergence import catalogue
 from vergence.cli.options import read, take_name
 from vergence.cli.show import document
 from vergence.cli.use import find_weights, say_which
-from vergence.config import to_json
-from vergence.progress import show_progress
-from vergence.run import ROOT
+from vergence.contract.config import to_json
+from vergence.core.progress import show_progress
+from vergence.runs.folder import ROOT
 
 DESCRIPTION = """Write a trained model as one file: ONNX, or a program of torch.export (.pt2). The file is run beside
 the model before it is kept, and carries system, config, facts and preprocessing. The batch is free where the model
@@ -43,8 +43,8 @@ def export(args: Sequence[str]) -> int:
     system = catalogue.load(name)
     if not system.offers("build"):
         raise system.not_offered("model to export")
-    from vergence.exporting import SUFFIXES
-    from vergence.exporting import export as export_model
+    from vergence.tools.exporting import SUFFIXES
+    from vergence.tools.exporting import export as export_model
 
     with show_progress(options.quiet) as progress:
         model, identity, path = find_weights(system, options.weights, options.runs)

@@ -14,8 +14,8 @@ import tyro
 
 from vergence.app.limits import Limits
 from vergence.cli.options import read
-from vergence.errors import VergenceError
-from vergence.run import ROOT
+from vergence.core.errors import VergenceError
+from vergence.runs.folder import ROOT
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from vergence import __version__
-from vergence.errors import VergenceError, did_you_mean
+from vergence._version import __version__
+from vergence.core.errors import VergenceError, did_you_mean
 
 COMMANDS = {
     "list": ("pages", "the systems there are"),

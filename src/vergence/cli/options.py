@@ -11,9 +11,9 @@ from typing import Annotated, Any, TypeVar
 import tyro
 
 from vergence import catalogue
-from vergence.config import fits
-from vergence.errors import VergenceError, did_you_mean
-from vergence.run import ROOT
+from vergence.contract.config import fits
+from vergence.core.errors import VergenceError, did_you_mean
+from vergence.runs.folder import ROOT
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from vergence import catalogue
 from vergence.cli.options import read, take_name
 from vergence.cli.show import console, document, table
-from vergence.config import to_json
-from vergence.errors import VergenceError
+from vergence.contract.config import to_json
+from vergence.core.errors import VergenceError
 
 
 @dataclass(frozen=True)

@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from vergence import catalogue
-from vergence.claims import Needs
 from vergence.cli.options import Output, read, take_name, without_place
 from vergence.cli.show import claims_table, document, metrics_table
-from vergence.errors import VergenceError, did_you_mean
-from vergence.ledger import Entry, known, measure, store
-from vergence.progress import Progress, show_progress
-from vergence.run import Run, Runtime
-from vergence.study import Plan, obtain, order_for
-from vergence.system import System
-from vergence.versions import refuse_uncommitted
+from vergence.contract.claims import Needs
+from vergence.contract.system import System
+from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.progress import Progress, show_progress
+from vergence.runs.folder import Run
+from vergence.runs.machine import Runtime
+from vergence.runs.versions import refuse_uncommitted
+from vergence.studies.ledger import Entry, known, measure, store
+from vergence.studies.study import Plan, obtain, order_for
 
 if TYPE_CHECKING:
-    from vergence.report.build import Subject
+    from vergence.studies.subject import Subject
 
 DESCRIPTION = """Train the headline variants on embedded data (or take the runs there are), print the paper's table as
 measured here, check the claims, and write one HTML report with pictures."""
@@ -63,7 +64,8 @@ class RunOptions:
 def run(args: Sequence[str]) -> int:
     name, rest = take_name(args, "run")
     options = read(RunOptions, rest, f"run {name}", DESCRIPTION)
-    from vergence.report.build import Subject, report_run
+    from vergence.report.build import report_run
+    from vergence.studies.subject import Subject
 
     system = catalogue.load(name)
     variants = _variants(system, options)
@@ -88,7 +90,7 @@ def run(args: Sequence[str]) -> int:
         subject = Subject(system, options.preset, by_variant, entries, [command])
         report = _report(subject, options, progress)
         if options.store:
-            from vergence.results import store_run
+            from vergence.studies.results import store_run
 
             for path in store_run(subject, command, progress, options.picture):
                 progress.say(f"stored: {path}")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from vergence.files import finite
-from vergence.ledger import Entry
-from vergence.system import Metric
+from vergence.contract.system import Metric
+from vergence.core.files import finite
+from vergence.studies.ledger import Entry
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,12 +11,13 @@ from typing import Any, cast
 from vergence import catalogue
 from vergence.cli.options import Output, joined, peek, read, take_name
 from vergence.cli.show import document, metrics_table
-from vergence.config import to_json
+from vergence.contract.config import to_json
+from vergence.contract.system import System
+from vergence.core.errors import VergenceError
+from vergence.core.progress import show_progress
 from vergence.engine.distribute import launch, leads, under_torchrun
-from vergence.errors import VergenceError
-from vergence.progress import show_progress
-from vergence.run import ROOT, Order, Run, runs, same_or_refuse
-from vergence.system import System
+from vergence.runs.folder import ROOT, Run, runs, same_or_refuse
+from vergence.runs.order import Order
 
 DESCRIPTION = "Train one variant of a system; the run's folder holds everything needed to repeat it."
 

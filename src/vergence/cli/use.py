@@ -11,10 +11,11 @@ from typing import Any, Literal
 from vergence import catalogue
 from vergence.cli.options import Output, asks_for_help, joined, peek, read, take_name
 from vergence.cli.show import document, metrics_table, table
-from vergence.errors import VergenceError
-from vergence.progress import Progress, show_progress
-from vergence.run import ROOT, Machine, runs
-from vergence.system import System
+from vergence.contract.system import System
+from vergence.core.errors import VergenceError
+from vergence.core.progress import Progress, show_progress
+from vergence.runs.folder import ROOT, runs
+from vergence.runs.machine import Machine
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 
 @dataclass(frozen=True)

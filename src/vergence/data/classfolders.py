@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from vergence.errors import Several, VergenceError
+from vergence.core.errors import Several, VergenceError
 
 
 class ClassFiles(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 SUFFIXES = (".npy", ".npz", ".ply", ".pcd", ".bin")
 _UNREADABLE = (

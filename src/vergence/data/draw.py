@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from vergence.core.files import replacing
 from vergence.data.images import resized, scaled
-from vergence.files import replacing
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from vergence.core.errors import Several, VergenceError, did_you_mean
 from vergence.data.archives import is_archive, unpacked
-from vergence.errors import Several, VergenceError, did_you_mean
 
 T = TypeVar("T")
 

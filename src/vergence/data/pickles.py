@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 
 def _bytes(text: str, encoding: str) -> bytes:

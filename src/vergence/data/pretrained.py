@@ -6,8 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from vergence.errors import VergenceError
-from vergence.files import load_archive
+from vergence.core.errors import VergenceError
+from vergence.core.files import load_archive
 
 
 def packaged_weights(package: str, pattern: str = "models/*.pth") -> dict[str, Any]:

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vergence.core.errors import VergenceError, reason
+from vergence.core.files import replacing
 from vergence.data.images import SUFFIXES as PICTURES
 from vergence.data.images import read_image
-from vergence.errors import VergenceError, reason
-from vergence.files import replacing
 
 Frame = npt.NDArray[np.uint8]
 """RGB bytes (H, W, 3)."""

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from vergence.files import replacing, write_text
-from vergence.seeding import generator
+from vergence.core.files import replacing, write_text
+from vergence.core.seeding import generator
 
 MOST = 20_000
 """Points of a layer that are shown; of more, so many at random."""

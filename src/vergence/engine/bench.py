@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from vergence import catalogue
-from vergence.benchmark import Contest
+from vergence.contract.benchmark import Contest
+from vergence.core.errors import VergenceError
 from vergence.engine.memory import child_peak
-from vergence.errors import VergenceError
 
 LEAST = 0.05
 """Seconds that one timing lasts at least: short calls are repeated within it."""

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vergence import __version__
-from vergence.config import digest
-from vergence.errors import VergenceError, reason
-from vergence.files import load_archive, load_tensors, read_json, replacing, save_tensors, write_json
+from vergence._version import __version__
+from vergence.contract.config import digest
+from vergence.core.errors import VergenceError, reason
+from vergence.core.files import load_archive, load_tensors, read_json, replacing, save_tensors, write_json
 
 PARTS = ("weights.safetensors", "state.pt")
 KEPT = 2

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from vergence.system import System
+from vergence.contract.system import System
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
+from vergence.core.errors import VergenceError
 from vergence.engine.distribute import under_torchrun
-from vergence.errors import VergenceError
-from vergence.run import Machine
+from vergence.runs.machine import Machine
 
 
 def make_fabric(machine: Machine) -> Fabric:

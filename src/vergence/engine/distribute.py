@@ -19,10 +19,10 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from vergence.core.errors import Interrupted, VergenceError
+from vergence.core.progress import EVENTS_VARIABLE, Progress, follow, show_progress
 from vergence.engine import signals
-from vergence.errors import Interrupted, VergenceError
-from vergence.progress import EVENTS_VARIABLE, Progress, follow, show_progress
-from vergence.run import Runtime
+from vergence.runs.machine import Runtime
 
 
 def under_torchrun() -> bool:

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from vergence.context import Context
-from vergence.data.loader import Data
-from vergence.errors import VergenceError
-from vergence.seeding import derive, seed_everything
-from vergence.system import System
+from vergence.contract.context import Context
+from vergence.contract.loader import Data
+from vergence.contract.system import System
+from vergence.core.errors import VergenceError
+from vergence.core.seeding import derive, seed_everything
 
 
 def run_evaluation(

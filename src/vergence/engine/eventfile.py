@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 
 class EventFile:

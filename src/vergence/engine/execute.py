@@ -15,19 +15,20 @@ from lightning_fabric import Fabric
 from torch import nn
 
 from vergence import catalogue
-from vergence.config import to_json
-from vergence.context import Context
+from vergence.contract.config import to_json
+from vergence.contract.context import Context
+from vergence.contract.system import System
+from vergence.core.errors import Cancelled, Interrupted
+from vergence.core.files import save_tensors, write_json
+from vergence.core.progress import Progress
+from vergence.core.seeding import derive, seed_everything
 from vergence.engine import memory, signals
 from vergence.engine.devices import float_type, make_fabric
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.fit import Fit
 from vergence.engine.weights import Identity
-from vergence.errors import Cancelled, Interrupted
-from vergence.files import save_tensors, write_json
-from vergence.progress import Progress
-from vergence.run import Machine, Result, Run, Runtime
-from vergence.seeding import derive, seed_everything
-from vergence.system import System
+from vergence.runs.folder import Result, Run
+from vergence.runs.machine import Machine, Runtime
 
 
 def execute(

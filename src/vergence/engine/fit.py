@@ -20,9 +20,15 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from vergence import catalogue
-from vergence.config import to_json
-from vergence.context import Context
-from vergence.data.loader import Data, Plan
+from vergence.contract.config import to_json
+from vergence.contract.context import Context
+from vergence.contract.loader import Data, Plan
+from vergence.contract.system import System
+from vergence.contract.training import Optimiser, Phase, phases_of
+from vergence.core.errors import Cancelled, Diverged, Interrupted
+from vergence.core.files import load_tensors, save_tensors, write_json
+from vergence.core.progress import Progress
+from vergence.core.seeding import derive, seed_everything
 from vergence.engine import checkpoint
 from vergence.engine.devices import float_type, over_processes
 from vergence.engine.evaluate import run_evaluation
@@ -30,13 +36,9 @@ from vergence.engine.record import Recorder
 from vergence.engine.signals import Stop
 from vergence.engine.stepper import NotFinite, Stepper
 from vergence.engine.weights import Identity, insert, insert_what_fits
-from vergence.errors import Cancelled, Diverged, Interrupted
-from vergence.files import load_tensors, save_tensors, write_json
-from vergence.progress import Progress
-from vergence.run import Order, Run, Runtime
-from vergence.seeding import derive, seed_everything
-from vergence.system import System
-from vergence.training import Optimiser, Phase, phases_of
+from vergence.runs.folder import Run
+from vergence.runs.machine import Runtime
+from vergence.runs.order import Order
 
 
 @dataclass

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from vergence.core.errors import Interrupted, VergenceError
+from vergence.core.progress import EVENTS_VARIABLE, Progress, follow
 from vergence.engine import signals
-from vergence.errors import Interrupted, VergenceError
-from vergence.progress import EVENTS_VARIABLE, Progress, follow
-from vergence.run import Run
+from vergence.runs.folder import Run
 
 
 def run_all(runs: Sequence[Run], jobs: int, progress: Progress) -> None:

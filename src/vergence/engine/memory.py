@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 
 def reset_peak() -> bool:

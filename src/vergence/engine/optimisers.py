@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from vergence.errors import VergenceError
-from vergence.training import Optimiser
+from vergence.contract.training import Optimiser
+from vergence.core.errors import VergenceError
 
 
 def build_optimiser(spec: Optimiser, module: nn.Module) -> torch.optim.Optimizer:

@@ -16,17 +16,19 @@ import torch
 from torch.utils.data import DataLoader
 
 from vergence import catalogue
-from vergence.context import Context
-from vergence.data.loader import Data, collator
+from vergence.contract.context import Context
+from vergence.contract.loader import Data, collator
+from vergence.contract.system import System
+from vergence.contract.training import Phase, phases_of
+from vergence.core.progress import Note, Progress
 from vergence.engine.bench import core_share, fixed_threads
 from vergence.engine.devices import make_fabric
 from vergence.engine.fit import Fit
 from vergence.engine.optimisers import build_optimiser
 from vergence.engine.signals import Stop
-from vergence.progress import Note, Progress
-from vergence.run import Order, Run, Runtime
-from vergence.system import System
-from vergence.training import Phase, phases_of
+from vergence.runs.folder import Run
+from vergence.runs.machine import Runtime
+from vergence.runs.order import Order
 
 WARM = 5
 """Steps before the clock counts: the first ones pay for caches."""

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any
 
 from vergence.engine.eventfile import EventFile
-from vergence.run import Run
+from vergence.runs.folder import Run
 
 
 class Recorder:

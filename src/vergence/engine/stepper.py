@@ -12,12 +12,12 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.contract.system import System
+from vergence.contract.training import Optimiser, Phase
+from vergence.core.errors import VergenceError
 from vergence.engine.devices import over_processes
 from vergence.engine.optimisers import build_optimiser, load_state_by_name, set_rate, state_by_name
-from vergence.errors import VergenceError
-from vergence.system import System
-from vergence.training import Optimiser, Phase
 
 
 class NotFinite(Exception):

@@ -15,15 +15,16 @@ from pathlib import Path
 from torch import nn
 
 from vergence import catalogue
-from vergence.config import digest
+from vergence.contract.config import digest
+from vergence.contract.training import Phase
+from vergence.core.progress import Progress
 from vergence.engine.devices import make_fabric
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.execute import undisturbed, working
 from vergence.engine.fit import Fit
 from vergence.engine.signals import Stop
-from vergence.progress import Progress
-from vergence.run import Order, Run
-from vergence.training import Phase
+from vergence.runs.folder import Run
+from vergence.runs.order import Order
 
 STEPS = 5
 """Steps of a trace; a shorter training is traced whole."""

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vergence import __version__, catalogue
-from vergence.config import from_json, to_json
-from vergence.errors import VergenceError, reason
-from vergence.files import load_tensors, read_metadata
-from vergence.system import System
+from vergence import catalogue
+from vergence._version import __version__
+from vergence.contract.config import from_json, to_json
+from vergence.contract.system import System
+from vergence.core.errors import VergenceError, reason
+from vergence.core.files import load_tensors, read_metadata
 
 FORMAT = 1
 """Raised when files of an older one can no longer be read."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vergence.errors import VergenceError
-from vergence.files import replacing, write_text
+from vergence.core.errors import VergenceError
+from vergence.core.files import replacing, write_text
 from vergence.maps.graph import Floats, RoadGraph
 from vergence.maps.metrics.scores import Scores
 from vergence.maps.page import PAGE

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.spatial import cKDTree
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.maps.geometry import near
 from vergence.maps.graph import Floats, RoadGraph, road_graph
 from vergence.maps.roads import roads

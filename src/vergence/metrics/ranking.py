@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 Area = Literal["step", "trapezoid"]
 """What lies under a precision-recall curve: a step a match, as scikit-learn and most public code have it, or trapezoids

@@ -11,7 +11,7 @@ import scipy.sparse as sparse
 import torch
 from torch import Tensor
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 
 def rerank(distances: Tensor, queries: int, k1: int = 20, k2: int = 6, share: float = 0.3) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 
 def topk_accuracy(logits: Tensor, labels: Tensor, k: int = 1) -> float:

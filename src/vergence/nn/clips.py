@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError, did_you_mean
+from vergence.core.errors import VergenceError, did_you_mean
 from vergence.nn.nonlocals import BLOCKS
 from vergence.nn.resnet import ResNet
 from vergence.nn.resnet3d import channels_first

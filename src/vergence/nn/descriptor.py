@@ -14,7 +14,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError, did_you_mean
+from vergence.core.errors import VergenceError, did_you_mean
 from vergence.nn.gem import GeM
 from vergence.nn.resnet import ResNet
 

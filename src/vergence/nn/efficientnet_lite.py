@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError, did_you_mean
+from vergence.core.errors import VergenceError, did_you_mean
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.ops import Affinity, FactoredAffinity, cayley, chebyshev, laplacian_squared
 
 

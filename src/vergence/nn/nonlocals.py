@@ -32,7 +32,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.nn.graphfilter import Cayley, Chebyshev, Differences, Neighbours, PrintedCayley, Stable, linear
 from vergence.nn.nonlocal_block import NonlocalBlock, Wiring
 from vergence.ops import Affinity, FactoredAffinity, Graph, compact

@@ -14,7 +14,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.nn.pointwise import Pointwise
 from vergence.nn.resnet3d import Conv3d, Pointwise3d, Stem, channels_first, initialise
 from vergence.nn.stages import Insert, Stages

@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.ops import Affinity, SoftmaxAffinity
 from vergence.ops.attention import ThinSoftmaxAffinity
 from vergence.ops.lowrank import InPatch, LowRank, SoftmaxInPatch, landmark_block, plain_block

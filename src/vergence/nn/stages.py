@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 
 Insert = Callable[[int], nn.Module]
 """Makes a module for so many channels."""

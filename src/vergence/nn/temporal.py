@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.nn.vit import EPS, Attention, DropPath
 from vergence.ops.alignment import Reference, align, composed, dealign, from_tracks, order, tracks
 from vergence.ops.assignment import Method

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.nn.temporal import Alignment, TemporalAttention, TemporalConv, TemporalMean, TemporalShift
 from vergence.nn.vit import EPS, Block, PatchEmbed, initialise
 from vergence.ops.alignment import matches

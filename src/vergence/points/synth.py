@@ -12,8 +12,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from vergence.core.seeding import generator
 from vergence.points.data import Scene
-from vergence.seeding import generator
 
 World = Literal["perfect", "resampled"]
 SPREAD = 2.5

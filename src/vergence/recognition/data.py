@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vergence.core.errors import Several, VergenceError, reason
 from vergence.data import images
 from vergence.data.classfolders import class_files
 from vergence.data.images import find_images, read_image
 from vergence.data.layouts import Layout, Missing, left_out, read_all
 from vergence.data.pickles import read_arrays
-from vergence.errors import Several, VergenceError, reason
 
 SIDE = 32
 Box = tuple[float, float, float, float]

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vergence.seeding import generator
+from vergence.core.seeding import generator
 
 LABELS = ("different", "same")
 COLOURS = 6

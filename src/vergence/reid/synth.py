@@ -16,8 +16,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from vergence.core.seeding import generator
 from vergence.reid.data import Seen
-from vergence.seeding import generator
 
 Uniform = Callable[[float, float], Tensor]
 """Draws a number between two for each picture, (N, 1, 1)."""

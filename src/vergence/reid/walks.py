@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
+from vergence.core.seeding import generator
 from vergence.reid.synth import CAMERAS, WEAR, _cameras, _Canvas, _ground, _paint_person, _Person
 from vergence.reid.tracklets import Walk
-from vergence.seeding import generator
 
 BANDS = ((-0.1, 0.185), (0.185, 0.5), (0.5, 1.05))
 """Head, top and legs, from the crown (0) to the soles (1)."""

@@ -7,8 +7,7 @@ import json
 import math
 import shlex
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,17 @@ from typing import Any
 from jinja2 import Environment
 
 from vergence import catalogue
-from vergence.config import to_json
+from vergence.contract.config import to_json
+from vergence.contract.system import Metric
+from vergence.core.files import write_text
+from vergence.core.progress import Progress, clock
 from vergence.data.layouts import EMBEDDED
 from vergence.engine.cost import count
-from vergence.engine.execute import working
-from vergence.engine.weights import identify, load_model
-from vergence.files import make_folder, write_text
-from vergence.inputs import Artifact
-from vergence.ledger import Entry
-from vergence.progress import Progress, clock
+from vergence.engine.weights import identify
 from vergence.report.charts import line_chart
-from vergence.run import Result, Run
-from vergence.system import Metric, System
+from vergence.runs.folder import Result, Run
+from vergence.studies.ledger import Entry
+from vergence.studies.subject import Subject, draw
 
 STYLES = {
     "holds": "good",
@@ -35,24 +33,6 @@ STYLES = {
     "not resolved at this scale": "open",
     "cannot be judged here": "none",
 }
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What a report is about: finished runs by variant (one a seed), and the claims that go with them."""
-
-    system: System[Any, Any]
-    preset: str
-    runs: Mapping[str, Sequence[Run]]
-    entries: Sequence[Entry] = ()
-    commands: Sequence[str] = ()
-
-    @property
-    def first(self) -> Run:
-        return next(iter(self.runs.values()))[0]
-
-    def label(self, variant: str) -> str:
-        return self.system.variants[variant].label if variant in self.system.variants else variant
 
 
 def report_run(run: Run, progress: Progress) -> Path:
@@ -95,25 +75,6 @@ def write_report(subject: Subject, folder: Path, progress: Progress) -> Path:
     write_text(folder / "report.html", html)
     progress.finish(task)
     return folder / "report.html"
-
-
-def draw(subject: Subject, folder: Path, progress: Progress) -> list[Artifact]:
-    """The system's own pictures of its trained variants (one seed each), in ``pictures/``."""
-    system = subject.system
-    if not system.offers("pictures"):
-        return []
-    models, facts = {}, None
-    for variant, runs in subject.runs.items():
-        if runs[0].weights is not None:
-            models[variant], identity = load_model(runs[0].weights)
-            facts = identity.facts
-    order = subject.first.order
-    place = folder / "pictures"
-    make_folder(place)
-    with working(system, order.config, place, order.runtime, progress, facts) as ctx:
-        ctx.measured = {variant: runs[0].metrics_found for variant, runs in subject.runs.items()}
-        data = system.prepare(ctx, system.data(ctx, "test"))
-        return list(system.pictures(ctx, models, data))
 
 
 # The parts ------------------------------------------------------------------------------------------------------------

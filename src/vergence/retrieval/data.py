@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vergence.core.errors import VergenceError
+from vergence.core.files import load_tensors
 from vergence.data.images import find_images, read_image
 from vergence.data.layouts import Layout
 from vergence.data.pickles import read_arrays
-from vergence.errors import VergenceError
-from vergence.files import load_tensors
 from vergence.retrieval.metrics import Truth
 from vergence.search.expansion import normalised
 

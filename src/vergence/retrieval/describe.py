@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from vergence.core.errors import VergenceError
+from vergence.core.files import load_archive, load_tensors
 from vergence.data.images import normalised, read_image, resized, scaled
-from vergence.errors import VergenceError
-from vergence.files import load_archive, load_tensors
 from vergence.nn.descriptor import SCALES, DescriptorNetwork, descriptor_network, load_descriptor_weights, multi_scale
 from vergence.search.index import descriptors_by
 

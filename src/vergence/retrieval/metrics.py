@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.metrics.ranking import rank_matches
 
 

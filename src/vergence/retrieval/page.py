@@ -9,10 +9,10 @@ from pathlib import Path
 
 from jinja2 import Environment
 
+from vergence.core.errors import VergenceError
+from vergence.core.files import write_text
 from vergence.data.images import read_image
 from vergence.data.inline import thumbnail
-from vergence.errors import VergenceError
-from vergence.files import write_text
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
+from vergence.core.seeding import generator
 from vergence.retrieval.data import Clusters
-from vergence.seeding import generator
 
 CONTENT, NUISANCE, SCENES = 24, 40, 20
 DIMENSION = CONTENT + NUISANCE

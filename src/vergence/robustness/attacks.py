@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.ops.smooth import gaussian_smooth
 
 Logits = Callable[[Tensor], Tensor]

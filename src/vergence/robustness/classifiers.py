@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vergence.core.errors import VergenceError, did_you_mean
 from vergence.data.images import normalised
 from vergence.data.pretrained import packaged_weights
-from vergence.errors import VergenceError, did_you_mean
 from vergence.nn.efficientnet_lite import LITE, LITE_MEAN, LITE_STD, EfficientNetLite, public_names
 from vergence.robustness.attacks import logits_of
 

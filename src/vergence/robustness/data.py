@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from vergence.core.errors import VergenceError
+from vergence.core.seeding import generator
 from vergence.data.images import find_images, resized, scaled
 from vergence.data.layouts import Layout
-from vergence.errors import VergenceError
 from vergence.recognition.data import Labelled, LabelledFiles, read_class_folders
-from vergence.seeding import generator
 
 IMAGENET = 1000
 

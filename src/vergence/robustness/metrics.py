@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.metrics import topk_accuracy
 from vergence.robustness.attacks import logits_of
 from vergence.robustness.classifiers import Zoo

@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.ops.expansion import alpha_weights, aqe_weights, aqewd_weights, svm_duals, unit
 from vergence.search.index import Searchable
 

@@ -26,8 +26,8 @@ from typing import Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
-from vergence.errors import VergenceError
-from vergence.files import load_tensors, save_tensors
+from vergence.core.errors import VergenceError
+from vergence.core.files import load_tensors, save_tensors
 
 Kind = Literal["flat", "ivf", "hnsw", "ivfpq"]
 _KEY = "vergence_index"

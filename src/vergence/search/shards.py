@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from vergence.errors import VergenceError
-from vergence.files import make_folder, read_json, write_json
+from vergence.core.errors import VergenceError
+from vergence.core.files import make_folder, read_json, write_json
 from vergence.search.index import Index, Kind
 
 _LIST = "shards.json"

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from vergence.core.errors import VergenceError
 from vergence.data.images import SUFFIXES, read_image
 from vergence.data.layouts import Layout, read_all
-from vergence.errors import VergenceError
 from vergence.tracking.boxes import Array, known, upright
 from vergence.tracking.crops import Frame
 

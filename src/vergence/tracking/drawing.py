@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from vergence.files import replacing
+from vergence.core.files import replacing
 from vergence.tracking.boxes import Array
 from vergence.tracking.crops import Frame
 from vergence.tracking.metrics import DISTANCES, OVERLAPS, Pass

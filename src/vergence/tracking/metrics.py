@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.tracking.boxes import Array, areas, centre_errors, known, overlaps, pushed
 
 OVERLAPS = np.arange(21) / 20

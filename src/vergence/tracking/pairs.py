@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.tracking.boxes import Array
 from vergence.tracking.crops import Frame, context_side, mean_colour, normalised, window
 from vergence.tracking.data import Tracks

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from vergence.errors import Cancelled
+from vergence.core.errors import Cancelled
 from vergence.tracking.boxes import Array, as_polygons, known, polygon_overlap
 from vergence.tracking.crops import Frame
 from vergence.tracking.data import Track

@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from vergence.core.errors import VergenceError
+from vergence.core.seeding import generator
 from vergence.data.images import find_images, read_image
-from vergence.errors import VergenceError
-from vergence.seeding import generator
 from vergence.tracking.crops import Frame
 from vergence.tracking.data import Track, Tracks
 

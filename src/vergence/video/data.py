@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vergence.core.errors import VergenceError
 from vergence.data.images import normalised
 from vergence.data.video import Frame, Size, Video, open_video, rescaled
-from vergence.errors import VergenceError
 
 
 class Videos(Protocol):

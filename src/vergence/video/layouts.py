@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from vergence.core.errors import VergenceError, reason
+from vergence.core.files import read_json
 from vergence.data.classfolders import class_files
 from vergence.data.layouts import Layout
 from vergence.data.video import SUFFIXES, is_video
-from vergence.errors import VergenceError, reason
-from vergence.files import read_json
 from vergence.video.data import Labelled
 
 # Class folders -------------------------------------------------------------------------------------------------------

@@ -19,9 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from vergence.core.errors import VergenceError
+from vergence.core.seeding import generator
 from vergence.data.video import Video
-from vergence.errors import VergenceError
-from vergence.seeding import generator
 from vergence.video.data import Kept
 
 TURNS = ("keeps its way", "turns clockwise", "turns about", "turns anticlockwise")

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from vergence.about import About
-from vergence.errors import VergenceError
-from vergence.files import load_archive
-from vergence.system import Learns, Metric, NoFacts, Published, System, Variant
-from vergence.training import Optimiser, Training
+from vergence.contract.about import About
+from vergence.contract.system import Learns, Metric, NoFacts, Published, System, Variant
+from vergence.contract.training import Optimiser, Training
+from vergence.core.errors import VergenceError
+from vergence.core.files import load_archive
 
 ABOUT = About("fake-byhand", "By hand", ("N. Body",), "Nowhere 2020", ("recognition",), "Steps.", "@misc{hand}")
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from vergence.about import About
-from vergence.system import Learns, Metric, Published, System, Variant
-from vergence.training import Optimiser, Phase
+from vergence.contract.about import About
+from vergence.contract.system import Learns, Metric, Published, System, Variant
+from vergence.contract.training import Optimiser, Phase
 
 ABOUT = About("fake-game", "A game", ("N. Body",), "Nowhere 2020", ("generation",), "Plays.", "@misc{game}")
 

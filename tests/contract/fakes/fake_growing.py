@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from vergence.about import About
-from vergence.system import Learns, Metric, Published, System, Variant
-from vergence.training import Optimiser, Training
+from vergence.contract.about import About
+from vergence.contract.system import Learns, Metric, Published, System, Variant
+from vergence.contract.training import Optimiser, Training
 
 ABOUT = About("fake-growing", "Heads", ("N. Body",), "Nowhere 2020", ("recognition",), "Grows.", "@misc{heads}")
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from vergence.about import About
-from vergence.data.loader import Augmented
-from vergence.system import Learns, Metric, Published, System, Variant
-from vergence.training import Optimiser, Schedule, Training
+from vergence.contract.about import About
+from vergence.contract.loader import Augmented
+from vergence.contract.system import Learns, Metric, Published, System, Variant
+from vergence.contract.training import Optimiser, Schedule, Training
 
 ABOUT = About("fake-mining", "Mining", ("N. Body",), "Nowhere 2020", ("retrieval",), "Mines.", "@misc{mining}")
 SCHEDULE = Schedule("cosine", warmup=2)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vergence.about import About
-from vergence.claims import Claim
+from vergence.contract.about import About
+from vergence.contract.claims import Claim
+from vergence.contract.inputs import Artifact, Graph
+from vergence.contract.system import Metric, System, Variant
+from vergence.core.errors import VergenceError
+from vergence.core.files import write_json
 from vergence.data.layouts import Layout, find
-from vergence.errors import VergenceError
-from vergence.files import write_json
-from vergence.inputs import Artifact, Graph
-from vergence.system import Metric, System, Variant
 
 ABOUT = About("fake-ruler", "A ruler", ("N. Body",), "Nowhere 2020", ("maps",), "Measures.", "@misc{ruler}")
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from vergence.cli.main import main
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.core.errors import VergenceError
 from vergence.engine.weights import load_model_of
-from vergence.errors import VergenceError
 from vergence.points.flot import model as module
 from vergence.points.flot.model import PUBLISHED, Model, as_published, build, from_published
 from vergence.points.flot.system import SYSTEM, _spread, flow_of

@@ -8,8 +8,8 @@ from PIL import Image
 
 from vergence import catalogue
 from vergence.cli.main import main
+from vergence.core.files import save_tensors
 from vergence.engine.weights import Identity
-from vergence.files import save_tensors
 from vergence.recognition.snl.model import Model, attention, build
 
 

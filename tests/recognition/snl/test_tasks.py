@@ -14,13 +14,13 @@ from reid import tracklet_layouts
 from reid.csalr.fixtures import picture
 from vergence import catalogue
 from vergence.cli.main import main
+from vergence.core.files import save_tensors
+from vergence.core.progress import Progress
 from vergence.engine.execute import execute
 from vergence.engine.weights import Identity
-from vergence.files import save_tensors
-from vergence.progress import Progress
 from vergence.recognition.snl.model import Model, attention, build, load_backbone
-from vergence.report.build import Subject, draw
-from vergence.run import Run
+from vergence.runs.folder import Run
+from vergence.studies.subject import Subject, draw
 from video.ata import fixtures as videos
 
 SMALL = {

@@ -10,13 +10,13 @@ from helpers import short, start
 from reid.csalr import fixtures
 from vergence import catalogue
 from vergence.cli.main import main
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.core.errors import VergenceError
+from vergence.core.files import save_tensors
+from vergence.core.progress import Progress
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.execute import execute
 from vergence.engine.weights import Identity, identify, load_model
-from vergence.errors import VergenceError
-from vergence.files import save_tensors
-from vergence.progress import Progress
 from vergence.reid.data import LAYOUTS, Viewed
 
 SYSTEM = catalogue.load("csalr")

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from vergence.errors import VergenceError
-from vergence.files import save_tensors
+from vergence.core.errors import VergenceError
+from vergence.core.files import save_tensors
 from vergence.nn import ResNet
 from vergence.reid.csalr.model import Model, SoftParts, Stripes, attended, build, load_backbone, refine
 

@@ -13,10 +13,10 @@ from retrieval_fixtures import class_folders, picture, revisited_matlab, units
 from vergence import catalogue
 from vergence.api import create
 from vergence.cli.main import main
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.core.errors import VergenceError
+from vergence.core.files import save_tensors
 from vergence.engine.weights import Identity
-from vergence.errors import VergenceError
-from vergence.files import save_tensors
 from vergence.metrics.ranking import distances
 from vergence.nn.descriptor import descriptor_network
 from vergence.retrieval.data import Tuples

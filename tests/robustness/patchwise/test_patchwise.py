@@ -12,10 +12,10 @@ import vergence
 from robustness.patchwise import fixtures
 from vergence import catalogue
 from vergence.cli.main import main
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.core.errors import VergenceError
+from vergence.core.files import save_tensors
 from vergence.engine.weights import Identity
-from vergence.errors import VergenceError
-from vergence.files import save_tensors
 from vergence.robustness.patchwise.drawing import transfer_grid
 from vergence.robustness.patchwise.system import groups_of
 

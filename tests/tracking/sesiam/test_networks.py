@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.tracking.sesiam import bench
 from vergence.tracking.sesiam.networks import build
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.tracking.protocol import follow
 from vergence.tracking.sesiam import networks
 from vergence.tracking.sesiam.tracker import Inference, Tracker, check_box, cosine, peak, penalised, together, upsampled

@@ -10,11 +10,11 @@ from PIL import Image
 
 from vergence import catalogue
 from vergence.cli.main import main
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.core.errors import VergenceError
+from vergence.core.files import save_tensors
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.weights import Identity
-from vergence.errors import VergenceError
-from vergence.files import save_tensors
 from vergence.video.ata.drawing import chained, colours
 from vergence.video.ata.prediction import windows
 from vergence.video.data import Kept, View

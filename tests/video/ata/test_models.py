@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from vergence.errors import VergenceError
-from vergence.files import save_tensors
+from vergence.core.errors import VergenceError
+from vergence.core.files import save_tensors
 from vergence.video.ata.models import SIZES, VARIANTS, blocks_of, build, closed_form, load_image_weights
 
 SMALL = {"size": "tiny", "width": 64, "classes": 7, "frames": 4, "image": 32}

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.maps.geometry import near
 from vergence.maps.graph import RoadGraph, as_graph
 from vergence.maps.metrics.agreement import Agreement

@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.maps.graph import Floats, RoadGraph, as_graph
 from vergence.maps.metrics.agreement import Agreement
 from vergence.maps.roads import roads

@@ -20,12 +20,12 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
+from vergence.core.seeding import derive
 from vergence.maps.geometry import along, closest
 from vergence.maps.graph import Floats, Ints, RoadGraph, as_graph
 from vergence.maps.metrics.agreement import Agreement
 from vergence.maps.roads import simplified
-from vergence.seeding import derive
 
 
 @dataclass(frozen=True)

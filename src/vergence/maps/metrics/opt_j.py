@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.maps.geometry import closest
 from vergence.maps.graph import Floats, Ints, RoadGraph, as_graph
 from vergence.maps.metrics.agreement import Agreement

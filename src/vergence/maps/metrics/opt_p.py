@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
+from vergence.core.seeding import derive
 from vergence.maps.geometry import Near, near, ragged, starts_of
 from vergence.maps.graph import Floats, Ints, RoadGraph, as_graph
 from vergence.maps.metrics.agreement import Agreement
 from vergence.maps.roads import Road, roads
-from vergence.seeding import derive
 
 BREAK = 1e4
 """The price of a gap: so many times its length squared, against the squared distance of a match."""

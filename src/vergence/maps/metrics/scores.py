@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.maps.graph import Floats, as_graph
 from vergence.maps.metrics.agreement import Agreement, together
 from vergence.maps.metrics.ccq import Ccq, ccq

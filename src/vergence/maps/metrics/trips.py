@@ -14,12 +14,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
+from vergence.core.seeding import derive
 from vergence.maps.geometry import along, closest
 from vergence.maps.graph import Floats, RoadGraph, as_graph
 from vergence.maps.metrics.agreement import harmonic
 from vergence.maps.roads import Network, Places
-from vergence.seeding import derive
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Road maps compared so that every kind of mistake counts."""
 
-from vergence.about import About
+from vergence.contract.about import About
 
 ABOUT = About(
     name="roadmetrics",

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from vergence.benchmark import Contest
+from vergence.contract.benchmark import Contest
+from vergence.core.seeding import derive
 from vergence.maps.geometry import along
 from vergence.maps.graph import Floats, RoadGraph, road_graph
 from vergence.maps.metrics import OptP, Settings, Subgraphs, Trips, ccq, compare, junct, opt_g, opt_j, subg, trips
@@ -20,7 +21,6 @@ from vergence.maps.metrics.opt_p import Matcher, decompose
 from vergence.maps.metrics.trips import places
 from vergence.maps.synth import ErrorInjector, city
 from vergence.reference import roadmetrics as plain
-from vergence.seeding import derive
 
 STARTS, TRIPS = 20, 20
 """Few, so that the plain forms end in time; both sides make the same."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from vergence.claims import Claim, Evidence, Needs
+from vergence.contract.claims import Claim, Evidence, Needs
 from vergence.maps.graph import Floats, RoadGraph, road_graph
 from vergence.maps.metrics import (
     NEW,

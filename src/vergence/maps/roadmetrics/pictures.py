@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from vergence.files import replacing
+from vergence.core.files import replacing
+from vergence.core.seeding import derive
 from vergence.maps import overlay
 from vergence.maps.data import read_mask
 from vergence.maps.graph import Floats, RoadGraph
@@ -16,7 +17,6 @@ from vergence.maps.metrics import NAMES, NEW, Scores, Settings, aggregate, compa
 from vergence.maps.raster import graph_of_mask
 from vergence.maps.roadmetrics.study import Errors
 from vergence.maps.synth import MISTAKES, Mistake
-from vergence.seeding import derive
 
 TITLES: dict[Mistake, str] = {
     "interruptions": "interruptions", "overconnections": "over-connections", "perturbations": "perturbations",

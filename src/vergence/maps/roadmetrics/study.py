@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
+from vergence.core.progress import Progress
+from vergence.core.seeding import derive
 from vergence.maps.graph import RoadGraph
 from vergence.maps.metrics import NAMES, NEW, OLD, Settings, aggregate, compare, correlation_matrix, triplets
 from vergence.maps.synth import FEW_AND_MANY, ErrorInjector, Mistake, random_counts
-from vergence.progress import Progress
-from vergence.seeding import derive
 
 Kind = Literal["given", "interruptions", "overconnections", "perturbations", "doubled", "doubled-truth", "far", "mixed"]
 

@@ -11,13 +11,15 @@ from typing import Annotated, Any, Literal, cast
 import tyro
 from torch import nn
 
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.contract.inputs import Artifact, Graph, Image
+from vergence.contract.loader import Data
+from vergence.contract.system import Metric, NoFacts, System, Variant
+from vergence.core.errors import Cancelled, VergenceError
+from vergence.core.files import replacing, write_json
+from vergence.core.seeding import derive
 from vergence.data.images import SUFFIXES
 from vergence.data.layouts import find
-from vergence.data.loader import Data
-from vergence.errors import Cancelled, VergenceError
-from vergence.files import replacing, write_json
-from vergence.inputs import Artifact, Graph, Image
 from vergence.maps import overlay as drawing
 from vergence.maps.data import LAYOUTS, Pair, Unit, in_pixels, matched, read_map
 from vergence.maps.metrics import NAMES, PARITY, Scores, Settings, aggregate, compare
@@ -31,8 +33,6 @@ from vergence.maps.roadmetrics.pictures import (
 )  # fmt: skip
 from vergence.maps.roadmetrics.study import Errors, consistency_study, sensitivity
 from vergence.maps.synth import FEW_AND_MANY, MISTAKES, city, crops
-from vergence.seeding import derive
-from vergence.system import Metric, NoFacts, System, Variant
 
 Window = tuple[float, float, float, float]
 

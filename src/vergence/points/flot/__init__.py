@@ -1,6 +1,6 @@
 """FLOT: scene flow on point clouds guided by optimal transport."""
 
-from vergence.about import About
+from vergence.contract.about import About
 
 ABOUT = About(
     name="flot",

@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vergence.benchmark import Contest
-from vergence.files import replacing
+from vergence.contract.benchmark import Contest
+from vergence.core.files import replacing
+from vergence.core.seeding import generator
 from vergence.ops.knn import nearest
 from vergence.points.flot.model import Model, as_published, build
 from vergence.reference import scene_flow as plain
-from vergence.seeding import generator
 
 
 def contests() -> Iterator[Contest]:

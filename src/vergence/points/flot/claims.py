@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from vergence.claims import Claim, Evidence, Needs
+from vergence.contract.claims import Claim, Evidence, Needs
+from vergence.core.seeding import generator
 from vergence.ops.transport import barycentres, cosine_cost, gibbs, relaxation, scalings, sinkhorn, within
 from vergence.points.flot.model import FLOT, Model, as_published, build
 from vergence.reference import scene_flow as plain
-from vergence.seeding import generator
 
 ROUNDING = 1e-9
 """What float64 may differ by when two ways to compute one thing agree."""

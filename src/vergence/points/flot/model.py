@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.nn.setconv import SetConv, full_precision
 from vergence.ops.knn import nearest
 from vergence.ops.support import Blocks

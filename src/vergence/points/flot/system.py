@@ -13,14 +13,16 @@ import torch
 import tyro
 from torch import Tensor, nn
 
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.contract.inputs import Artifact, Cloud
+from vergence.contract.loader import Data
+from vergence.contract.system import Learns, Metric, NoFacts, Published, Reported, System, Variant
+from vergence.contract.training import Optimiser, Schedule, Training
+from vergence.core.errors import VergenceError
+from vergence.core.files import load_archive, replacing
 from vergence.data.clouds import read_cloud
 from vergence.data.layouts import EMBEDDED, find
-from vergence.data.loader import Data
 from vergence.data.viewer import Axes, Layer, View, page, picture
-from vergence.errors import VergenceError
-from vergence.files import load_archive, replacing
-from vergence.inputs import Artifact, Cloud
 from vergence.ops.knn import nearest
 from vergence.points.data import LAYOUTS, Drawn
 from vergence.points.flot import ABOUT
@@ -28,8 +30,6 @@ from vergence.points.flot.claims import CLAIMS
 from vergence.points.flot.model import FLOT, Model, build, from_published
 from vergence.points.metrics import flow_scores
 from vergence.points.synth import World, rigid
-from vergence.system import Learns, Metric, NoFacts, Published, Reported, System, Variant
-from vergence.training import Optimiser, Schedule, Training
 
 FIRST, SECOND, MOVED = "#3b6fb6", "#e08a2c", "#2f9e63"
 """Colours of the two clouds and of where the first one goes."""

@@ -1,6 +1,6 @@
 """The spectral view of nonlocal blocks."""
 
-from vergence.about import About
+from vergence.contract.about import About
 
 ABOUT = About(
     name="snl",

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vergence.benchmark import Contest
+from vergence.contract.benchmark import Contest
+from vergence.core.seeding import generator
 from vergence.nn import BLOCKS, NonlocalBlock, ResNet3d
 from vergence.reference.blocks import DENSE, stacked_powers, two_products
-from vergence.seeding import generator
 
 CHANNELS, INNER = 64, 32
 LABELS = {

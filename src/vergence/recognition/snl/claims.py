@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vergence.claims import Claim, Evidence, Needs, above
+from vergence.contract.claims import Claim, Evidence, Needs, above
 from vergence.recognition.snl.exact import (
     ROUNDING,
     a2_rows_sum_to_one,

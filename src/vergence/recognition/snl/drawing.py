@@ -12,9 +12,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from vergence.contract.inputs import Artifact, Point
+from vergence.core.files import replacing
 from vergence.data.draw import Panel, fitted, overlay
-from vergence.files import replacing
-from vergence.inputs import Artifact, Point
 from vergence.nn import CompactGeneralised, NonlocalBlock, SharedAffinity
 from vergence.ops import FactoredAffinity
 from vergence.ops.affinity import DenseAffinity

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from vergence.claims import Evidence
+from vergence.contract.claims import Evidence
+from vergence.core.seeding import generator
 from vergence.nn import BLOCKS, ChebyshevNonlocal, NonlocalBlock
 from vergence.ops import DenseAffinity, Graph, cayley, chebyshev, connect, laplacian_squared
 from vergence.recognition.snl.model import Model, build
 from vergence.reference import nonlocal_block as plain
 from vergence.reference.blocks import FORMULAS
-from vergence.seeding import generator
 
 ROUNDING = 1e-10
 """What float64 may differ by when two ways to compute one thing agree."""

@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol, cast, get_args
 import torch
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
-from vergence.files import load_archive, load_tensors
+from vergence.core.errors import VergenceError
+from vergence.core.files import load_archive, load_tensors
 from vergence.nn import BLOCKS, P3DResNet, PreResNet, ResNet, ResNet3d, ResNetTP, SharedAffinity, VideoTransformer
 from vergence.nn.resnet3d import inflate
 from vergence.nn.stages import Insert

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.recognition.snl.model import Model
 from vergence.recognition.snl.settings import Config, Footage, Objective, Pictures, Tracklets
-from vergence.training import Optimiser, Schedule, Training
 from vergence.video.synth import Scene
 
 _Channels = tuple[float, float, float]

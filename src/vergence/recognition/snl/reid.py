@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.contract.inputs import Artifact, Point
+from vergence.contract.loader import Data
+from vergence.core.errors import VergenceError
+from vergence.core.files import replacing
 from vergence.data.draw import Panel, fitted, grid, overlay
 from vergence.data.images import find_images
 from vergence.data.layouts import find, parse
-from vergence.data.loader import Data
-from vergence.errors import VergenceError
-from vergence.files import replacing
-from vergence.inputs import Artifact, Point
 from vergence.metrics.ranking import distances, rank_descriptors
 from vergence.nn import ResNetTP
 from vergence.ops.triplet import batch_hard

@@ -7,16 +7,16 @@ from typing import Annotated, Literal
 
 import tyro
 
+from vergence.contract.inputs import Folder, Images, Points, Videos
+from vergence.contract.system import Variant
+from vergence.contract.training import Training
+from vergence.core.errors import VergenceError
 from vergence.data.classes import Classes
 from vergence.data.layouts import EMBEDDED, Missing
-from vergence.errors import VergenceError
-from vergence.inputs import Folder, Images, Points, Videos
 from vergence.recognition.data import View as PictureView
 from vergence.recognition.snl.model import ForClips, ForPictures, ForTracklets, Model
 from vergence.recognition.synth import LEAST
 from vergence.reid.data import View as TrackletView
-from vergence.system import Variant
-from vergence.training import Training
 from vergence.video.data import View as ClipView
 from vergence.video.synth import Scene
 

@@ -12,18 +12,18 @@ from typing import Any, Protocol, cast
 
 from torch import Tensor, nn
 
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.contract.inputs import Artifact
+from vergence.contract.loader import Data
+from vergence.contract.system import Learns, Metric, Published, System
+from vergence.core.errors import VergenceError
 from vergence.data.layouts import Layout
-from vergence.data.loader import Data
-from vergence.errors import VergenceError
-from vergence.inputs import Artifact
 from vergence.recognition.snl import ABOUT, images, reid, video
 from vergence.recognition.snl.claims import CLAIMS
 from vergence.recognition.snl.model import build, load_backbone
 from vergence.recognition.snl.presets import PRESETS
 from vergence.recognition.snl.reported import REPORTED
 from vergence.recognition.snl.settings import Config, Facts, Footage, Inputs, Pictures, Tracklets, variants
-from vergence.system import Learns, Metric, Published, System
 
 Ctx = Context[Config, Facts]
 

@@ -1,6 +1,6 @@
 """Compressed self-attention with low-rank approximation, for re-identification."""
 
-from vergence.about import About
+from vergence.contract.about import About
 
 ABOUT = About(
     name="csalr",

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from vergence.files import replacing
+from vergence.core.files import replacing
 from vergence.nn import SelfAttention2d
 from vergence.ops import LowRank, Patches
 from vergence.ops.affinity import SoftmaxAffinity

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vergence.benchmark import Contest
+from vergence.contract.benchmark import Contest
+from vergence.core.seeding import generator
 from vergence.metrics import Taken, rank
 from vergence.nn import CompressedSelfAttention2d, CompressedSelfAttentionLowRank2d, SelfAttention2d
 from vergence.ops.affinity import SoftmaxAffinity
 from vergence.reference import self_attention as plain
 from vergence.reference.ranking import cmc_and_precision
 from vergence.reid.csalr.model import Model, PartNetwork, build
-from vergence.seeding import generator
 
 CHANNELS, INNER, GRID = 256, 64, (24, 4)
 MODULE = "CSALR, 96 x 32 positions"

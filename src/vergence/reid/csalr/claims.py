@@ -8,7 +8,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from vergence.claims import Claim, Evidence, Needs, above
+from vergence.contract.claims import Claim, Evidence, Needs, above
+from vergence.core.seeding import generator
 from vergence.nn import CompressedSelfAttentionLowRank2d, SelfAttention2d
 from vergence.ops import Patches, sampled
 from vergence.ops.lowrank import landmark_block
@@ -17,7 +18,6 @@ from vergence.reid.csalr import approximation
 from vergence.reid.csalr.bench import GROWTH, MODULE, NETWORK, TRAINING, contests
 from vergence.reid.csalr.model import PartNetwork, attended
 from vergence.reid.synth import population
-from vergence.seeding import generator
 
 ROUNDING = 1e-10
 """What float64 may differ by when two ways to compute one thing agree."""

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
-from vergence.files import load_archive, load_tensors
+from vergence.core.errors import VergenceError
+from vergence.core.files import load_archive, load_tensors
 from vergence.nn import (
     CompressedSelfAttention2d,
     CompressedSelfAttentionLowRank2d,

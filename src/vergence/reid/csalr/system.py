@@ -13,14 +13,16 @@ import torch.nn.functional as F
 import tyro
 from torch import Tensor, nn
 
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.contract.inputs import Artifact, Folder, Images, Point, Points, Text
+from vergence.contract.loader import Data
+from vergence.contract.system import Learns, Metric, Published, Reported, System, Variant
+from vergence.contract.training import Optimiser, Phase, Schedule, Training, phases_of
+from vergence.core.errors import VergenceError
+from vergence.core.files import replacing
 from vergence.data.draw import Panel, fitted, grid, overlay
 from vergence.data.images import find_images, read_image
 from vergence.data.layouts import find
-from vergence.data.loader import Data
-from vergence.errors import VergenceError
-from vergence.files import replacing
-from vergence.inputs import Artifact, Folder, Images, Point, Points, Text
 from vergence.metrics.ranking import Area, Ranked, distances, rank, rank_descriptors
 from vergence.metrics.rerank import rerank
 from vergence.nn import SelfAttention2d
@@ -33,8 +35,6 @@ from vergence.reid.data import LAYOUTS, Sampler, View, Viewed, judged, sampled
 from vergence.reid.synth import CAMERAS, population
 from vergence.search import Index
 from vergence.search.index import descriptors_by
-from vergence.system import Learns, Metric, Published, Reported, System, Variant
-from vergence.training import Optimiser, Phase, Schedule, Training, phases_of
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Learned query expansion with attention, for image retrieval."""
 
-from vergence.about import About
+from vergence.contract.about import About
 
 ABOUT = About(
     name="lattqe",

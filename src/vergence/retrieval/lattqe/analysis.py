@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from vergence.files import replacing
-from vergence.inputs import Artifact
+from vergence.contract.inputs import Artifact
+from vergence.core.files import replacing
 from vergence.retrieval import metrics
 from vergence.retrieval.data import Judged
 from vergence.search.expansion import Method, first_search

@@ -16,15 +16,15 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from vergence.benchmark import Contest
-from vergence.files import write_json
+from vergence.contract.benchmark import Contest
+from vergence.core.files import write_json
+from vergence.core.seeding import generator
 from vergence.nn import DescriptorNetwork, multi_scale, resnet101_gem
 from vergence.ops.expansion import aggregate, alpha_weights, aqe_weights
 from vergence.retrieval.lattqe.model import Learned, Model, build
 from vergence.search import Alpha, Average, Index
 from vergence.search.expansion import Found, Method, first_search
 from vergence.search.index import Kind
-from vergence.seeding import generator
 
 QUERIES, K, DIMENSION = 1000, 64, 2048
 LEARNED = 8

@@ -8,13 +8,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from vergence.claims import Claim, Evidence, Needs, above
+from vergence.contract.claims import Claim, Evidence, Needs, above
+from vergence.core.seeding import generator
 from vergence.ops.expansion import aggregate, alpha_weights, aqe_weights, aqewd_weights, svm_duals
 from vergence.reference import expansion as plain
 from vergence.retrieval.lattqe.bench import DESCRIBING, ONE
 from vergence.retrieval.lattqe.model import LAttQE, Model, contrastive
 from vergence.retrieval.metrics import Truth, average_precision
-from vergence.seeding import generator
 
 ROUNDING = 1e-10
 """What float64 may differ by when two ways to compute one thing agree."""

@@ -11,11 +11,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.contract.inputs import Artifact, Folder, Images, Text
+from vergence.core.errors import VergenceError
+from vergence.core.files import replacing, write_json
 from vergence.data.images import find_images, read_image
-from vergence.errors import VergenceError
-from vergence.files import replacing, write_json
-from vergence.inputs import Artifact, Folder, Images, Text
 from vergence.retrieval import page
 from vergence.retrieval.data import matrix, read_descriptors
 from vergence.retrieval.describe import Describer, Extractor, described

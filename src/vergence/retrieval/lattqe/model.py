@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.ops.expansion import aggregate, alpha_weights, aqe_weights, aqewd_weights, svm_duals, unit
 from vergence.search.expansion import Found
 

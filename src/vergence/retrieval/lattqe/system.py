@@ -11,11 +11,13 @@ import torch
 import tyro
 from torch import Tensor, nn
 
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.contract.inputs import Artifact
+from vergence.contract.loader import Data
+from vergence.contract.system import Learns, Metric, Published, Reported, System, Variant
+from vergence.contract.training import Optimiser, Schedule, Training
+from vergence.core.errors import VergenceError
 from vergence.data.layouts import find
-from vergence.data.loader import Data
-from vergence.errors import VergenceError
-from vergence.inputs import Artifact
 from vergence.metrics.ranking import distances
 from vergence.retrieval.data import LAYOUTS, Clusters, Judged, Pictures, Ranks, TupleData, hardest
 from vergence.retrieval.describe import Describer, Extractor
@@ -26,8 +28,6 @@ from vergence.retrieval.metrics import average_precision, mean_of
 from vergence.retrieval.synth import world
 from vergence.search import Alpha, Average, Decayed, Discriminative, Index, NoExpansion
 from vergence.search.expansion import Method, expanded, first_search
-from vergence.system import Learns, Metric, Published, Reported, System, Variant
-from vergence.training import Optimiser, Schedule, Training
 
 KS = (2, 4, 16, 64)
 """Numbers of neighbours that the table is over."""
@@ -491,7 +491,7 @@ def _to_judge(data: Data, dimension: int) -> Judged:
 
 def _described(ctx: Ctx, data: Pictures) -> Tensor:
     """Once for a run: the files' names decide what they are kept under."""
-    from vergence.seeding import derive
+    from vergence.core.seeding import derive
 
     describer = Describer(ctx.config.extractor, ctx.device)
     if describer.note:

@@ -1,6 +1,6 @@
 """Patch-wise attacks, to judge robustness with."""
 
-from vergence.about import About
+from vergence.contract.about import About
 
 ABOUT = About(
     name="patchwise",

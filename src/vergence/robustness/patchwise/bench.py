@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vergence.benchmark import Contest
+from vergence.contract.benchmark import Contest
+from vergence.core.seeding import generator
 from vergence.ops.smooth import gaussian_smooth, surroundings
 from vergence.reference import patchwise as plain
 from vergence.robustness.attacks import SignAttack, i_fgsm
 from vergence.robustness.classifiers import Classifier, lite
 from vergence.robustness.patchwise.model import pi_fgsm
-from vergence.seeding import generator
 
 ATTACK = "PI-FGSM, lite0, 299 x 299, 2 iterations"
 EPS = 16 / 255

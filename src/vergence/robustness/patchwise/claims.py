@@ -10,13 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.claims import Claim, Evidence, above
+from vergence.contract.claims import Claim, Evidence, above
+from vergence.core.seeding import generator
 from vergence.ops.smooth import surroundings
 from vergence.reference import patchwise as plain
 from vergence.robustness.attacks import Diversity, SignAttack, i_fgsm
 from vergence.robustness.patchwise.bench import ATTACK
 from vergence.robustness.patchwise.model import Projection, pi_fgsm, project_kernel
-from vergence.seeding import generator
 
 ROUNDING = 1e-10
 """What float64 may differ by when two ways to compute one thing agree."""

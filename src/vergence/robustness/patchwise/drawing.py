@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from vergence.core.files import replacing
 from vergence.data.draw import Panel, fitted, grid
-from vergence.files import replacing
 from vergence.robustness.patchwise.model import patch_map
 
 

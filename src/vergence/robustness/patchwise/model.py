@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.ops.smooth import surroundings
 from vergence.robustness.attacks import Diversity, SignAttack
 

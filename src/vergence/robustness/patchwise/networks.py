@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.nn.efficientnet_lite import LITE
 from vergence.robustness.classifiers import Classifier, Zoo, lite, lite_weights
 

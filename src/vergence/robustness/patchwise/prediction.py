@@ -12,12 +12,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from vergence.config import override
-from vergence.context import Context
+from vergence.contract.config import override
+from vergence.contract.context import Context
+from vergence.contract.inputs import Artifact, Images, Text
+from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.files import replacing
 from vergence.data.images import read_image, scaled
-from vergence.errors import VergenceError, did_you_mean
-from vergence.files import replacing
-from vergence.inputs import Artifact, Images, Text
 from vergence.nn.efficientnet_lite import LITE
 from vergence.robustness.attacks import SignAttack, logits_of, quantised
 from vergence.robustness.classifiers import Zoo, pretrained

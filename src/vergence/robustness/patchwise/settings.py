@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 import tyro
 
+from vergence.contract.system import Variant
+from vergence.contract.training import Optimiser, Schedule, Training
+from vergence.core.errors import VergenceError
 from vergence.data.layouts import EMBEDDED
-from vergence.errors import VergenceError
 from vergence.robustness.attacks import Diversity, SignAttack
 from vergence.robustness.patchwise.model import Projection
 from vergence.robustness.patchwise.networks import Model
-from vergence.system import Variant
-from vergence.training import Optimiser, Schedule, Training
 
 Part = Literal["di", "ti", "mi", "pi"]
 

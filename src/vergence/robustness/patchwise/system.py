@@ -10,13 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.config import override
-from vergence.context import Context
+from vergence.contract.config import override
+from vergence.contract.context import Context
+from vergence.contract.inputs import Artifact
+from vergence.contract.loader import Data
+from vergence.contract.system import Learns, Metric, Published, Reported, System
+from vergence.core.errors import VergenceError
+from vergence.core.files import write_json
 from vergence.data.layouts import find
-from vergence.data.loader import Data
-from vergence.errors import VergenceError
-from vergence.files import write_json
-from vergence.inputs import Artifact
 from vergence.nn.efficientnet_lite import LITE
 from vergence.robustness.attacks import logits_of
 from vergence.robustness.classifiers import Zoo
@@ -28,7 +29,6 @@ from vergence.robustness.patchwise.drawing import Shown, attacked_grid, transfer
 from vergence.robustness.patchwise.networks import build, fill
 from vergence.robustness.patchwise.prediction import Inputs, Prediction, named
 from vergence.robustness.patchwise.settings import PRESETS, VARIANTS, Config, Facts
-from vergence.system import Learns, Metric, Published, Reported, System
 
 Ctx = Context[Config, Facts]
 

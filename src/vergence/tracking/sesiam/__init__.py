@@ -1,6 +1,6 @@
 """SE-SiamFC: Siamese tracking with networks that know about size."""
 
-from vergence.about import About
+from vergence.contract.about import About
 
 ABOUT = About(
     name="sesiam",

@@ -10,10 +10,10 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from vergence.benchmark import Contest
+from vergence.contract.benchmark import Contest
+from vergence.core.seeding import generator
 from vergence.ops.correlation import cross_correlation
 from vergence.reference import scale as plain
-from vergence.seeding import generator
 from vergence.tracking.sesiam.networks import SiameseNetwork, build
 
 FRAME = "a frame (three crops), float32"

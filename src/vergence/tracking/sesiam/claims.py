@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from vergence.claims import Claim, Evidence, Needs, above
+from vergence.contract.claims import Claim, Evidence, Needs, above
 from vergence.tracking.sesiam import exact
 from vergence.tracking.sesiam.networks import SiameseNetwork
 from vergence.tracking.sesiam.shifts import shift_out

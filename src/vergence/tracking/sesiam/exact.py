@@ -14,14 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.claims import Claim, Evidence
+from vergence.contract.claims import Claim, Evidence
+from vergence.core.seeding import generator
 from vergence.nn.folded import PlainConv2d
 from vergence.nn.scale import LiftingConv2d, ScaleConv2d
 from vergence.ops.correlation import nonparametric_scale_convolution, rescale
 from vergence.ops.scale import Border, hermite_basis, kernel_weights
 from vergence.ops.smooth import gaussian_smooth
 from vergence.reference import scale as plain
-from vergence.seeding import generator
 from vergence.tracking.sesiam.bench import direct
 from vergence.tracking.sesiam.networks import build
 

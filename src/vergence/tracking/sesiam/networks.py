@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.errors import VergenceError, did_you_mean
+from vergence.core.errors import VergenceError, did_you_mean
 from vergence.nn.folded import Convolution, Folded, PlainConv2d
 from vergence.nn.prepared import quick
 from vergence.nn.scale import BORDERS, LiftingConv2d, ScaleBatchNorm2d, ScaleConv2d, ScaleMaxPool2d, ScalePointwise2d

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.contract.inputs import Artifact, Box
+from vergence.core.errors import Cancelled, VergenceError
+from vergence.core.files import replacing
 from vergence.data.video import Video, open_video, write_video
-from vergence.errors import Cancelled, VergenceError
-from vergence.files import replacing
-from vergence.inputs import Artifact, Box
 from vergence.tracking.crops import Frame
 from vergence.tracking.protocol import Found
 from vergence.tracking.sesiam.networks import SiameseNetwork

@@ -10,13 +10,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.contract.inputs import Artifact
+from vergence.contract.loader import Data
+from vergence.contract.system import Learns, Metric, NoFacts, Published, Reported, System, Variant
+from vergence.core.errors import VergenceError
+from vergence.core.files import load_tensors
 from vergence.data.layouts import find
-from vergence.data.loader import Data
-from vergence.errors import VergenceError
-from vergence.files import load_tensors
-from vergence.inputs import Artifact
-from vergence.system import Learns, Metric, NoFacts, Published, Reported, System, Variant
 from vergence.tracking.crops import MEAN, STD
 from vergence.tracking.data import LAYOUTS, Track, Tracks
 from vergence.tracking.metrics import Pass, Supervised, got10k, one_pass, ope, vot

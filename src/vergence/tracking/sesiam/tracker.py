@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vergence.errors import VergenceError
+from vergence.core.errors import VergenceError
 from vergence.tracking.crops import Frame, Window, context_side, mean_colour, normalised, window
 from vergence.tracking.protocol import Found
 

@@ -1,6 +1,6 @@
 """ATA: temporal attention along matched patches."""
 
-from vergence.about import About
+from vergence.contract.about import About
 
 ABOUT = About(
     name="ata",

@@ -19,14 +19,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.benchmark import Contest
-from vergence.files import replacing
+from vergence.contract.benchmark import Contest
+from vergence.core.files import replacing
+from vergence.core.seeding import generator
 from vergence.nn.temporal import Alignment, TemporalAttention
 from vergence.nn.video_vit import FactorisedBlock, JointBlock
 from vergence.ops.alignment import align, dealign, order, similarities
 from vergence.ops.assignment import assign, solve_with_scipy
 from vergence.reference import alignment as plain
-from vergence.seeding import generator
 from vergence.video.ata import reading
 
 CLIPS, FRAMES, SIDE, WIDTH, HEADS = 8, 16, 14, 768, 12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vergence.claims import Claim, above
+from vergence.contract.claims import Claim, above
 from vergence.video.ata.exact import COSTS, EXACT
 
 CLAIMS: tuple[Claim, ...] = (

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
+from vergence.contract.inputs import Artifact
+from vergence.core.files import replacing
 from vergence.data.draw import overlay
-from vergence.files import replacing
-from vergence.inputs import Artifact
 from vergence.nn.video_vit import VideoViT
 from vergence.video.ata.settings import Facts
 from vergence.video.data import View

@@ -12,13 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from vergence.claims import Claim, Evidence
+from vergence.contract.claims import Claim, Evidence
+from vergence.core.seeding import generator
 from vergence.nn.temporal import Aligned, TemporalAttention
 from vergence.nn.video_vit import VideoViT
 from vergence.ops.alignment import align, dealign, matches, order, similarities
 from vergence.ops.assignment import assign
 from vergence.reference import alignment as plain
-from vergence.seeding import generator
 from vergence.video.ata.bench import ALIGNMENT, GROWTH, PUBLISHED
 from vergence.video.ata.models import build, closed_form
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from vergence.errors import VergenceError, did_you_mean
-from vergence.files import load_archive, load_tensors
+from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.files import load_archive, load_tensors
 from vergence.nn.temporal import Alignment
 from vergence.nn.video_vit import VideoViT
 from vergence.nn.vit import resampled, usual_names

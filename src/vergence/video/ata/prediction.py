@@ -14,12 +14,12 @@ import torch
 from jinja2 import Environment
 from torch import Tensor, nn
 
-from vergence.config import from_json
-from vergence.context import Context
+from vergence.contract.config import from_json
+from vergence.contract.context import Context
+from vergence.contract.inputs import Artifact
+from vergence.core.errors import Cancelled, VergenceError
+from vergence.core.files import load_tensors, replacing, write_text
 from vergence.data.video import Video, open_video
-from vergence.errors import Cancelled, VergenceError
-from vergence.files import load_tensors, replacing, write_text
-from vergence.inputs import Artifact
 from vergence.nn.video_vit import VideoViT
 from vergence.video.ata.drawing import followed, responses
 from vergence.video.ata.settings import Config, Facts, Inputs

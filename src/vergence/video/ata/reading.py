@@ -15,10 +15,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from vergence.benchmark import Contest
-from vergence.data.loader import InOrder
+from vergence.contract.benchmark import Contest
+from vergence.contract.loader import InOrder
+from vergence.core.seeding import generator
 from vergence.data.video import Frame, open_video, write_video
-from vergence.seeding import generator
 from vergence.video.data import Clips, Labelled, View, even_places
 
 SECONDS, RATE, HEIGHT, WIDTH = 10, 30, 256, 340

@@ -10,14 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.context import Context
+from vergence.contract.context import Context
+from vergence.contract.inputs import Artifact
+from vergence.contract.loader import Data
+from vergence.contract.system import Learns, Metric, Published, Reported, System
+from vergence.core.errors import VergenceError
 from vergence.data.layouts import find, parse
-from vergence.data.loader import Data
-from vergence.errors import VergenceError
-from vergence.inputs import Artifact
 from vergence.metrics import topk_accuracy
 from vergence.nn.video_vit import VideoViT
-from vergence.system import Learns, Metric, Published, Reported, System
 from vergence.video.ata import ABOUT
 from vergence.video.ata.claims import CLAIMS
 from vergence.video.ata.drawing import followed, responses

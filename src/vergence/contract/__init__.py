@@ -1,0 +1,1 @@
+"""The contract between systems and the engine: what a system declares and what its hooks receive."""

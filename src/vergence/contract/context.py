@@ -1,0 +1,124 @@
+"""The one thing passed everywhere: what a piece of work may know of the run it is part of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from vergence.contract.loader import Data, InOrder
+from vergence.core.errors import Cancelled
+from vergence.core.files import load_tensors, save_tensors
+from vergence.core.progress import Progress
+
+C = TypeVar("C")
+F = TypeVar("F")
+G = TypeVar("G", Tensor, list[Any])
+
+
+def _backward(loss: Tensor) -> None:
+    loss.backward()
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+@dataclass
+class Context(Generic[C, F]):
+    """Config, facts, device, randomness, progress, and the folder that may be written to."""
+
+    config: C
+    folder: Path
+    """Files go here and nowhere else."""
+    facts: F = None  # type: ignore[assignment]  # known once the data has been seen
+    """What the data decided. A phase that changes the model's shape replaces them in :meth:`System.start`."""
+    device: torch.device = torch.device("cpu")
+    float_type: torch.dtype | None = None
+    """What the floats of a batch are turned into; None leaves them."""
+    generator: torch.Generator = field(default_factory=torch.Generator)
+    """On the device; seeded anew for every step, evaluation, rebuild and prediction."""
+    progress: Progress = field(default_factory=Progress)
+    cancelled: Callable[[], bool] = bool
+    """Whether someone asked the work to stop; long loops of a system's own look at it."""
+
+    phase: str = ""
+    epoch: int = 0
+    step: int = 0
+    """Of the phase."""
+    turn: str = ""
+    """The optimiser whose losses are asked for, when there are several."""
+    optimisers: dict[str, Optimizer] = field(default_factory=dict)
+    """For updates made by hand; their rates follow the schedule."""
+    backward: Callable[[Tensor], None] = _backward
+    """Back-propagate a loss, for updates made by hand."""
+    rebuilt: Mapping[str, Tensor] | None = None
+    """What :meth:`System.rebuild` returned last, in this phase."""
+    scalars: dict[str, float] = field(default_factory=dict)
+    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By variant, what its run was judged to give: for those who draw it."""
+
+    rank: int = 0
+    world: int = 1
+    """This process, of so many."""
+    workers: int = 0
+    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """The precision that was asked for."""
+    agree: Callable[[Any], Any] = _itself
+    """What the first process has, in all of them."""
+
+    def log(self, **values: float | Tensor) -> None:
+        """Write numbers beside the losses of this step."""
+        self.scalars.update({k: v.detach().item() if isinstance(v, Tensor) else v for k, v in values.items()})
+
+    def batches(self, data: Data, size: int, label: str = "") -> Iterator[Any]:
+        """This process's share of the data in order, in batches on the device; all shares together are the data."""
+        share = range(self.rank * len(data) // self.world, (self.rank + 1) * len(data) // self.world)
+        loader = InOrder(data, share, size, self.workers)
+        shown: Iterable[Any] = self.progress.track(loader, label) if label else loader
+        for batch in shown:
+            if self.cancelled():
+                raise Cancelled("cancelled")
+            yield self.to_device(batch)
+
+    def gather(self, values: G) -> G:
+        """What all processes computed from :meth:`batches`, in the data's order: tensors joined along the first
+        dimension, or lists one after another."""
+        if self.world == 1:
+            return values
+        parts: list[Any] = [None] * self.world
+        if isinstance(values, Tensor):
+            torch.distributed.all_gather_object(parts, values.cpu())
+            return torch.cat(parts).to(values.device)
+        torch.distributed.all_gather_object(parts, values)
+        return [item for part in parts for item in part]
+
+    def to_device(self, batch: Any) -> Any:
+        """A batch (tensors in dicts, lists, tuples) on the device."""
+        if isinstance(batch, Tensor):
+            kind = self.float_type if batch.is_floating_point() else None
+            return batch.to(self.device, kind or batch.dtype, non_blocking=True)
+        if isinstance(batch, dict):
+            return type(batch)((k, self.to_device(v)) for k, v in batch.items())
+        if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+            return type(batch)(*map(self.to_device, batch))
+        if isinstance(batch, list | tuple):
+            return type(batch)(map(self.to_device, batch))
+        return batch
+
+    def keep(self, name: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Tensors computed once and kept in the run's folder: features, teacher maps, indices. All processes compute
+        (they may share the work with :meth:`batches`), the first one writes."""
+        path = self.folder / "prepared" / f"{name}.safetensors"
+        if not self.agree(path.exists()):
+            made = compute()
+            if self.rank == 0:
+                save_tensors(path, made)
+            self.agree(None)  # it is there when the first process says so
+        return load_tensors(path)[0]

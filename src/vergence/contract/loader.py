@@ -1,0 +1,221 @@
+"""From samples to batches, so that nothing depends on workers, processes or where a run was stopped.
+
+Data is anything with a length and samples by index. Three more methods are used when they are there:
+
+* ``draw(index, generator)``: the sample for training, with its random augmentation drawn from ``generator`` (or from
+  PyTorch's own, which is seeded alike; NumPy's and Python's are not);
+* ``batches(size, generator)``: the index batches of one epoch (identity-balanced sampling, buckets by length);
+* ``collate(samples)``: how samples become a batch.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch.utils.data import DataLoader, default_collate
+
+from vergence.core.errors import VergenceError
+from vergence.core.seeding import derive, generator
+
+
+@runtime_checkable
+class Data(Protocol):
+    """Samples by index."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Augmented:
+    """Data whose training samples pass through ``augment(sample, generator)``."""
+
+    data: Data
+    augment: Callable[[Any, torch.Generator], Any]
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.data[index]
+
+    def draw(self, index: int, generator: torch.Generator) -> Any:
+        return self.augment(self.data[index], generator)
+
+
+class Plan:
+    """Which samples make which batch of which epoch: a function of the seed alone.
+
+    Of each batch this process (``rank`` of ``world``) gets its share, cut into ``pieces``.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        size: int,
+        seed: tuple[int | str, ...],
+        drop_last: bool = True,
+        pieces: int = 1,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        if not len(data):
+            raise VergenceError("there is nothing to train on: the training data is empty")
+        self.data, self.size, self.seed, self.drop_last = data, size, seed, drop_last
+        self.pieces, self.rank, self.world = pieces, rank, world
+        self._kept: dict[int, list[list[int]]] = {}
+
+    def epoch(self, epoch: int) -> list[list[int]]:
+        """The index batches of an epoch, over all processes."""
+        if epoch not in self._kept:
+            # The loader reads ahead, so the epoch that trains and the one after it are both in use.
+            self._kept = {e: batches for e, batches in self._kept.items() if e == epoch - 1}
+            self._kept[epoch] = self._make(generator(*self.seed, "order", epoch))
+        return self._kept[epoch]
+
+    def _make(self, source: torch.Generator) -> list[list[int]]:
+        own = getattr(self.data, "batches", None)
+        if own is not None:
+            batches = [list(map(int, batch)) for batch in own(self.size, source)]
+        else:
+            order = torch.randperm(len(self.data), generator=source).tolist()
+            batches = [order[i : i + self.size] for i in range(0, len(order), self.size)]
+            if self.drop_last and len(batches) > 1 and len(batches[-1]) < self.size:
+                batches.pop()
+        if not batches:
+            raise VergenceError("there is nothing to train on: no batch could be made of the training data")
+        least = min(map(len, batches))
+        if least < self.world:
+            raise VergenceError(f"a batch of {least} samples cannot be shared by {self.world} processes")
+        return batches
+
+    def cut(self, batch: list[int]) -> list[list[int]]:
+        """This process's share of a batch, in pieces; fewer where there are not enough samples."""
+        share = batch[self.rank :: self.world]
+        return [share[i :: self.pieces] for i in range(min(self.pieces, len(share)))]
+
+    def weights(self, epoch: int, batch: int) -> list[float]:
+        """What each piece counts, so that the mean over processes of their weighted sums is the mean over the batch."""
+        indices = self.epoch(epoch)[batch]
+        return [len(piece) * self.world / len(indices) for piece in self.cut(indices)]
+
+    def stream(self, epoch: int, batch: int, workers: int = 0) -> Iterator[Any]:
+        """This process's pieces, without end, from a place in the plan on."""
+        loader: DataLoader[Any] = DataLoader(
+            _Drawn(self.data, self.seed),  # type: ignore[arg-type]
+            batch_sampler=_Places(self, epoch, batch),
+            collate_fn=collator(self.data),
+            num_workers=workers,
+            worker_init_fn=_quiet_worker,
+        )
+        return told(loader)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Pieces of (epoch, index), from a place in the plan on."""
+
+    plan: Plan
+    first_epoch: int
+    first_batch: int
+
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+        epoch, skip = self.first_epoch, self.first_batch
+        while True:
+            for batch in self.plan.epoch(epoch)[skip:]:
+                for piece in self.plan.cut(batch):
+                    yield [(epoch, index) for index in piece]
+            epoch, skip = epoch + 1, 0
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Training samples by (epoch, index), each with randomness of its own."""
+
+    data: Data
+    seed: tuple[int | str, ...]
+    generator: torch.Generator = field(default_factory=torch.Generator)
+
+    def __getitem__(self, place: tuple[int, int]) -> Any:
+        epoch, index = place
+        draw = getattr(self.data, "draw", None)
+        if draw is None:
+            return self.data[index]
+        seed = derive(*self.seed, "sample", epoch, index)
+        torch.default_generator.manual_seed(seed)  # for functions that take no generator
+        return draw(index, self.generator.manual_seed(seed))
+
+
+def _quiet_worker(number: int) -> None:
+    """A signal to the group is for the parent to answer; it ends its workers itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """Plain batches of the given samples, in order: for evaluation."""
+
+    data: Data
+    indices: Sequence[int]
+    size: int
+    workers: int = 0
+
+    def __len__(self) -> int:
+        return -(-len(self.indices) // self.size)
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = [list(self.indices[i : i + self.size]) for i in range(0, len(self.indices), self.size)]
+        loader: DataLoader[Any] = DataLoader(
+            self.data,  # type: ignore[arg-type]
+            batch_sampler=batches,
+            collate_fn=collator(self.data),
+            num_workers=self.workers,
+            worker_init_fn=_quiet_worker,
+        )
+        return told(loader)
+
+
+def told(loader: DataLoader[Any]) -> Iterator[Any]:
+    """What a loader gives; what goes wrong in its processes is told in the sentence it was told in there."""
+    try:
+        yield from _calm(loader)
+    except VergenceError as error:  # from a worker it comes with the worker's whole traceback
+        raise VergenceError(str(error).strip().splitlines()[-1].removeprefix(f"{_ERROR}: ")) from None
+    except (RuntimeError, ConnectionError, EOFError) as error:
+        # A worker that dies while it hands a tensor over is a connection that breaks; what data itself raises in a
+        # worker begins with "Caught".
+        broken = isinstance(error, ConnectionError | EOFError) and not str(error).startswith("Caught")
+        if not (loader.num_workers and broken) and "DataLoader worker (pid" not in str(error):
+            raise
+        failure = VergenceError("a process that reads data died; try fewer --workers, or a smaller batch")
+        failure.exit_code = 1
+        raise failure from None
+
+
+def _calm(loader: DataLoader[Any]) -> Iterator[Any]:
+    """A loader's iterator that says that a worker is gone when it is asked for a batch, and never before.
+
+    PyTorch also raises that from a signal handler, wherever the main thread happens to be: in the middle of a
+    checkpoint, or of a clean-up that must not fail.
+    """
+    ours = loader.num_workers > 0 and threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGCHLD) if ours and hasattr(signal, "SIGCHLD") else None
+    stream = iter(loader)
+    if before is not None:
+        signal.signal(signal.SIGCHLD, before)
+    return stream
+
+
+_ERROR = f"{VergenceError.__module__}.{VergenceError.__name__}"
+
+
+def collator(data: Data) -> Callable[[list[Any]], Any]:
+    """The data's own way to make a batch, or the usual one."""
+    own: Callable[[list[Any]], Any] = getattr(data, "collate", default_collate)
+    return own

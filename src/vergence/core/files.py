@@ -1,0 +1,170 @@
+"""Files written whole or not at all, and weights that cannot execute code."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vergence.core.errors import VergenceError, reason
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place to write a file to; it takes ``path``'s place at the end, whole, or is removed if something failed."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise VergenceError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+
+
+def unused(path: Path) -> Path:
+    """A name that no file has yet: two files of one name may come from two folders."""
+    names = (path, *(path.with_stem(f"{path.stem}-{n}") for n in range(2, 10_000)))
+    return next(name for name in names if not name.exists())
+
+
+def make_folder(path: Path) -> None:
+    """A folder, with those above it; one that cannot be made is one sentence."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VergenceError(f"cannot make the folder {path}: {error.strerror or error}") from error
+
+
+def write_text(path: Path, content: str) -> None:
+    """Text, whole or not at all."""
+    with replacing(path) as partial:
+        partial.write_text(content, encoding="utf-8", errors="backslashreplace")  # a file may be called anything
+
+
+def write_json(path: Path, value: Any) -> None:
+    """JSON that a person can read."""
+    write_text(path, json.dumps(finite(value), indent=1) + "\n")
+
+
+def finite(value: Any) -> Any:
+    """JSON has no infinity and no NaN: both become null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(k): finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
+    return value
+
+
+@contextmanager
+def lock(path: Path, waiting: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold a file that one process at a time can hold; whoever has to wait says ``waiting`` once."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        yield
+        return
+    try:
+        file = path.open("w")
+    except OSError as error:
+        raise VergenceError(f"cannot write {path}: {error.strerror or error}") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(waiting)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError:  # a file system without locks
+            pass
+        yield
+
+
+def read_json(path: Path) -> Any:
+    """JSON, or one sentence that names the file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise VergenceError(f"{path} does not exist") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise VergenceError(f"{path} is not readable JSON: {error}") from error
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """Tensors as safetensors, whole or not at all. Tensors that share memory are stored apart."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    own: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().cpu().contiguous()
+        place = tensor.untyped_storage().data_ptr()
+        own[name] = tensor.clone() if place in seen else tensor
+        seen.add(place)
+    with replacing(path) as partial:
+        partial.touch()
+        mode = partial.stat().st_mode  # safetensors would make it readable by its owner alone
+        try:
+            save_file(own, partial, metadata=dict(metadata or {}))
+            partial.chmod(mode)
+        except SafetensorError as error:  # how it reports a full disk, among other things
+            raise VergenceError(f"cannot write {path}: {error}") from error
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and metadata of a safetensors file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    metadata = read_metadata(path)
+    try:
+        return load_file(path), metadata
+    except (SafetensorError, OSError) as error:
+        raise VergenceError(f"{path} is not a whole safetensors file: {error}") from error
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata of a safetensors file, without reading its tensors."""
+    try:
+        with path.open("rb") as file:
+            size = struct.unpack("<Q", file.read(8))[0]
+            if size > os.fstat(file.fileno()).st_size:
+                raise ValueError("its header is longer than the file")
+            header = json.loads(file.read(size))
+    except FileNotFoundError:
+        raise VergenceError(f"{path} does not exist") from None
+    except (OSError, ValueError, RecursionError, struct.error) as error:
+        raise VergenceError(f"{path} is not a safetensors file: {error}") from error
+    metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise VergenceError(f"{path} is not a safetensors file: its metadata is not text by name")
+    return dict(metadata)
+
+
+def load_archive(path: Path) -> dict[str, Any]:
+    """A torch archive (``.pt``, ``.pth``, ``.tar``) of plain data and tensors; one that would run code is refused."""
+    import torch
+
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise VergenceError(f"{path} does not exist") from None
+    except Exception as error:  # a damaged archive can fail in any way there is
+        raise VergenceError(f"{path} is not a torch archive of plain data: {reason(error)}") from error
+    if not isinstance(found, dict):
+        raise VergenceError(f"{path} holds a {type(found).__name__}, not a dictionary")
+    return found

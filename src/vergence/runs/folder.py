@@ -1,0 +1,194 @@
+"""Runs: one execution and its folder.
+
+``runs/<system>/<time>-<variant>-s<seed>/`` holds ``config.json`` (what was asked for), ``environment.json``,
+``facts.json``, ``metrics.jsonl``, ``checkpoints/``, ``best.safetensors``, ``last.safetensors``, ``pictures/``,
+``result.json`` (once it has finished) and ``report.html``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from vergence import catalogue
+from vergence.contract.config import differences, digest, from_json, to_json
+from vergence.core.errors import VergenceError
+from vergence.core.files import finite, lock, read_json, write_json, write_text
+from vergence.runs.order import Order
+from vergence.runs.versions import Environment, environment, fingerprint, shared_fingerprint
+
+ROOT = Path("runs")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished run came to."""
+
+    metrics: dict[str, float | None]
+    """On the test data; None for what is not a number."""
+    steps: int = 0
+    seconds: float = 0.0
+    """Of computing, over all processes that carried the run one after another."""
+    seconds_a_step: float | None = None
+    samples_a_second: float | None = None
+    """Judged on the test data."""
+    peak_memory: int | None = None
+    """Bytes."""
+    threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's folder."""
+
+    folder: Path
+
+    @classmethod
+    def create(cls, order: Order, root: Path = ROOT, command: Sequence[str] = ()) -> Run:
+        """A new folder with what was asked for in it."""
+        stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+        variant = re.sub(r"[^\w.-]", "_", order.variant)  # from a file it may be anything: no path is made of it
+        name = f"{stamp}-{variant}-s{order.config.seed}"
+        for suffix in ["", *(f".{n}" for n in range(2, 1000))]:
+            folder = root / order.system / (name + suffix)
+            try:
+                folder.mkdir(parents=True)
+                break
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise VergenceError(f"cannot make the run folder {folder}: {error.strerror}") from error
+        write_json(folder / "environment.json", environment(order.system) | {"command": list(command or sys.argv)})
+        # config.json comes last: a folder without it is not a run yet.
+        write_json(folder / "config.json", to_json(order))
+        return cls(folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """An existing run."""
+        if not (folder / "config.json").is_file():
+            raise VergenceError(f"{folder} is not a run: it has no config.json")
+        return cls(folder)
+
+    @property
+    def order(self) -> Order:
+        return Order.read(self.folder / "config.json")
+
+    @property
+    def result(self) -> Result | None:
+        """Metrics and cost, once the run has finished."""
+        path = self.folder / "result.json"
+        return from_json(Result, read_json(path), str(path)) if path.exists() else None
+
+    @property
+    def metrics_found(self) -> dict[str, float]:
+        """The metrics of a finished run; empty before."""
+        result = self.result
+        return {} if result is None else {k: math.nan if v is None else v for k, v in result.metrics.items()}
+
+    @property
+    def weights(self) -> Path | None:
+        """The weights it ended with, if it got so far."""
+        path = self.folder / "last.safetensors"
+        return path if path.exists() else None
+
+    def environment(self) -> Environment:
+        path = self.folder / "environment.json"
+        return Environment.read(read_json(path), str(path))
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of ``metrics.jsonl``."""
+        path = self.folder / "metrics.jsonl"
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        except (OSError, ValueError) as error:
+            raise VergenceError(f"{path} cannot be read: {error}") from error
+        return [_record(line, f"line {number} of {path}") for number, line in enumerate(lines, 1)]
+
+    def locked(self, say: Callable[[str], None]) -> AbstractContextManager[None]:
+        """Held while a process carries the run on; another one that wants to waits, and says so."""
+        return lock(self.folder / ".lock", f"{self.folder} is being carried on by another process; waiting for it", say)
+
+    def record(self, values: Mapping[str, Any]) -> None:
+        """Add a line to ``metrics.jsonl``."""
+        try:
+            with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(finite(values)) + "\n")
+        except OSError as error:
+            raise VergenceError(f"cannot write {self.folder / 'metrics.jsonl'}: {error.strerror}") from error
+
+    def rewind(self, records: int) -> None:
+        """Keep only so many lines of ``metrics.jsonl``: the run goes on from there."""
+        path = self.folder / "metrics.jsonl"
+        if path.exists():
+            try:
+                kept = path.read_bytes().splitlines(keepends=True)[:records]
+            except OSError as error:
+                raise VergenceError(f"{path} cannot be read: {error.strerror}") from error
+            write_text(path, b"".join(kept).decode("utf-8", errors="replace"))
+
+
+@dataclass(frozen=True)
+class _Line:
+    total: int
+    phase: str = ""
+    epoch: int = 0
+    split: str = ""
+    losses: dict[str, float] = field(default_factory=dict)
+    rates: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float | None] = field(default_factory=dict)
+
+
+def _record(line: str, at: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        raise VergenceError(f"{at} is damaged: it is not JSON") from None
+    from_json(_Line, record, at)
+    return dict(record)
+
+
+def runs(system: str, root: Path = ROOT) -> Iterator[Run]:
+    """A system's runs, newest first."""
+    for path in sorted((root / system).glob("*/config.json"), reverse=True):
+        yield Run(path.parent)
+
+
+def find(order: Order, root: Path = ROOT, same_code: bool = False) -> Run | None:
+    """A run of the same order by the same version of the system's code (and, if asked for, of what it stands on),
+    finished or not; finished ones first."""
+    own, shared = fingerprint(order.system), shared_fingerprint(order.system)
+    unfinished = None
+    for run in runs(order.system, root):
+        try:
+            made = run.environment()
+            same = run.order.key == order.key and made.code == own and (not same_code or made.shared == shared)
+            if same and run.result is not None:
+                return run
+        except VergenceError:
+            continue  # a damaged or older folder is not a match
+        unfinished = unfinished or (run if same else None)
+    return unfinished
+
+
+def same_or_refuse(run: Run, order: Order) -> None:
+    """Refuse to go on with a run under another config, precision or start."""
+    old = run.order
+    changed = differences(old.config, order.config) | differences(
+        {"precision": old.runtime.precision, "init": old.init},
+        {"precision": order.runtime.precision, "init": order.init},
+    )
+    if changed:
+        name, (was, new) = next(iter(changed.items()))
+        raise VergenceError(
+            f"{run.folder} was started with {name}={was!r}, not {new!r}; start a new run (--init keeps its weights)"
+        )

@@ -1,0 +1,142 @@
+"""What a result was made with: versions of packages, of the code, and of the machine."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from vergence import catalogue
+from vergence._version import __version__
+from vergence.contract.config import from_json, to_json
+from vergence.core.errors import VergenceError
+from vergence.runs.imports import standing_on
+
+RUNNING = ("fit", "evaluate", "stepper", "optimisers", "execute")
+"""Modules of the engine that decide what a system computes, though it imports none of them."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a run or a stored result was made with."""
+
+    date: str = ""
+    version: str = ""
+    """Of this package."""
+    commit: str | None = None
+    code: str = ""
+    """The version of the system's own code."""
+    shared: str = ""
+    """The version of what it stands on."""
+    python: str = ""
+    packages: dict[str, str | None] = field(default_factory=dict)
+    machine: str = ""
+    command: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    threads: int | None = None
+
+    @classmethod
+    def read(cls, value: Any, at: str) -> Environment:
+        """From JSON; what another version wrote besides is left out."""
+        known = {f.name for f in fields(cls)}
+        return from_json(cls, {k: v for k, v in value.items() if k in known} if isinstance(value, dict) else value, at)
+
+
+def environment(system: str) -> dict[str, Any]:
+    """Versions, commit and machine, for a run's folder or a stored result."""
+    made = Environment(
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=__version__,
+        commit=commit(),
+        code=fingerprint(system),
+        shared=shared_fingerprint(system),
+        python=platform.python_version(),
+        packages={name: _version(name) for name in ("torch", "lightning-fabric", "numpy", "scipy")},
+        machine=f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores",
+    )
+    return {k: v for k, v in to_json(made).items() if v not in ([], None) or k == "commit"}
+
+
+@cache
+def commit() -> str | None:
+    """The commit of the source tree, with a + if it was changed; None outside one."""
+    git = ["git", "-C", str(catalogue.ROOT)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, timeout=10)
+        if head.returncode:
+            return None
+        code = ["status", "--porcelain", "--", ".", ":(exclude,glob)**/results/**"]  # results are no code
+        changes = subprocess.run([*git, *code], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return head.stdout.strip() + ("+" if changes.stdout.strip() else "")
+
+
+def refuse_uncommitted() -> None:
+    """Results that are published come from code that anyone can check out."""
+    if (commit() or "").endswith("+"):
+        raise VergenceError("the source tree has uncommitted changes: commit them before results are stored")
+
+
+@cache
+def fingerprint(system: str) -> str:
+    """The version of the system's own code: results of another one are stale."""
+    return _hash(catalogue.code(system))
+
+
+@cache
+def shared_fingerprint(system: str) -> str:
+    """The version of what the system stands on: whatever it imports, and the engine that runs it."""
+    engine = [catalogue.ROOT / "engine" / f"{name}.py" for name in RUNNING]
+    return _hash([*standing_on(catalogue.code(system)), *engine])
+
+
+def _hash(files: Iterable[Path]) -> str:
+    total = hashlib.sha256()
+    for path in files:
+        inside = path.is_relative_to(catalogue.ROOT)
+        name = path.relative_to(catalogue.ROOT).as_posix() if inside else path.name
+        total.update(f"{name}\0{_meaning(path.read_text(encoding='utf-8'))}\0".encode())
+    return total.hexdigest()[:12]
+
+
+def _meaning(source: str) -> str:
+    """Python code without comments, docstrings and layout: equal for equal programs that are worded differently."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            kept = [s for s in body if not (isinstance(s, ast.Expr) and _is_text(s.value))]
+            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+    return ast.dump(tree)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+@cache
+def _processor() -> str:
+    """The processor's name: another one may round differently."""
+    try:
+        found = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    except OSError:
+        found = None
+    return found.group(1) if found else platform.processor() or "unknown processor"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

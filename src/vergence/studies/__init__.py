@@ -1,0 +1,1 @@
+"""Studies of many runs: comparisons, claims, stored results and their traces."""

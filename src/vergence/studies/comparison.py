@@ -1,0 +1,150 @@
+"""What changed between runs: what was asked, what it was made with, what came of it, and where the curves part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vergence.contract.config import flat
+from vergence.core.errors import VergenceError
+from vergence.core.files import read_json
+from vergence.runs.folder import Run
+
+Values = tuple[Any, ...]
+"""One of each run; None where a run has none."""
+
+_ALWAYS_DIFFER = ("date", "command")
+_COSTS = ("steps", "seconds", "seconds_a_step", "samples_a_second", "peak_memory")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A run as a comparison names it."""
+
+    folder: Path
+    system: str
+    preset: str
+    variant: str
+    date: str
+    finished: bool
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A learning curve in five numbers."""
+
+    points: int
+    first: float
+    last: float
+    least: float
+    least_at: int
+    most: float
+    most_at: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several runs side by side; differences are to the first."""
+
+    runs: tuple[Compared, ...]
+    config: dict[str, Values]
+    """What differs, by dotted name as in flags; what the machine decides begins with ``runtime``."""
+    environment: dict[str, Values]
+    metrics: dict[str, Values]
+    """Of all runs, whether they differ or not."""
+    costs: dict[str, Values]
+    curves: dict[str, tuple[Curve | None, ...]]
+    parted: tuple[int | None, ...]
+    """The first step at which a run wrote down something else than the first run did; None: nowhere."""
+    shared: tuple[int, ...]
+    """How many records a run has in common with the first: of no shared record, ``parted`` says nothing."""
+
+
+def compare(folders: Sequence[Path]) -> Comparison:
+    """Compare finished or unfinished runs, of any version: their files are read as they are."""
+    if len(folders) < 2:
+        raise VergenceError(f"a comparison needs at least two runs, got {len(folders)}")
+    runs = [Run.open(folder) for folder in folders]
+    orders = [_object(run.folder / "config.json") for run in runs]
+    made = [_object(run.folder / "environment.json", there=False) for run in runs]
+    results = [run.result for run in runs]
+    records = [run.metrics() for run in runs]
+    found = [run.metrics_found for run in runs]
+    shown = tuple(map(_named, runs, orders, made))
+    return Comparison(
+        shown,
+        {name.removeprefix("config."): values for name, values in _changed(orders).items()},
+        _changed([{k: v for k, v in environment.items() if k not in _ALWAYS_DIFFER} for environment in made]),
+        _beside(found),
+        {name: tuple(getattr(r, name, None) for r in results) for name in _COSTS if any(results)},
+        _curves(records),
+        tuple(_parted(records[0], other) for other in records),
+        tuple(len(_by_place(records[0]).keys() & _by_place(other).keys()) for other in records),
+    )
+
+
+def _named(run: Run, order: Mapping[str, Any], environment: Mapping[str, Any]) -> Compared:
+    system, preset, variant = (str(order.get(key, "")) for key in ("system", "preset", "variant"))
+    return Compared(run.folder, system, preset, variant, str(environment.get("date", "")), run.result is not None)
+
+
+def difference(value: float | None, first: float | None) -> float | None:
+    """How far a metric is from the first run's, where both are numbers."""
+    if value is None or first is None or not (math.isfinite(value) and math.isfinite(first)):
+        return None
+    return value - first
+
+
+def _object(path: Path, there: bool = True) -> dict[str, Any]:
+    if not there and not path.exists():
+        return {}
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise VergenceError(f"{path} is damaged: it is not an object with names")
+    return found
+
+
+def _changed(objects: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
+    """By dotted name what is not the same in all; a field that a run does not have is None."""
+    leaves = [flat(value) for value in objects]
+    names = sorted(set().union(*leaves))
+    found = {name: tuple(leaf.get(name) for leaf in leaves) for name in names}
+    return {name: values for name, values in found.items() if any(v != values[0] for v in values)}
+
+
+def _beside(rows: Sequence[Mapping[str, float]]) -> dict[str, Values]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: tuple(row.get(name) for row in rows) for name in names}
+
+
+def _curves(records: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, tuple[Curve | None, ...]]:
+    lines: list[dict[str, list[tuple[int, float]]]] = []
+    for run in records:
+        mine: dict[str, list[tuple[int, float]]] = {}
+        for record in run:
+            for group, where in (("losses", record.get("phase", "")), ("metrics", record.get("split", ""))):
+                for name, value in record.get(group, {}).items():
+                    if value is not None and math.isfinite(value):
+                        mine.setdefault(f"{where} {name}".strip(), []).append((record["total"], value))
+        lines.append(mine)
+    names = dict.fromkeys(name for mine in lines for name in mine)
+    return {name: tuple(_summary(mine.get(name)) for mine in lines) for name in names}
+
+
+def _summary(line: Sequence[tuple[int, float]] | None) -> Curve | None:
+    if not line:
+        return None
+    least, most = min(line, key=lambda p: p[1]), max(line, key=lambda p: p[1])
+    return Curve(len(line), line[0][1], line[-1][1], least[1], least[0], most[1], most[0])
+
+
+def _by_place(records: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Any]:
+    return {(r["total"], r.get("phase", ""), r.get("split", "")): (r.get("losses"), r.get("metrics")) for r in records}
+
+
+def _parted(first: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> int | None:
+    a, b = _by_place(first), _by_place(other)
+    return min((place[0] for place in a.keys() & b.keys() if a[place] != b[place]), default=None)

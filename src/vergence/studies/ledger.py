@@ -1,0 +1,213 @@
+"""The ledger: claims judged, stored with what they were measured with, and shown with their age."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from vergence import catalogue
+from vergence.contract.claims import Claim, Judgement, Verdict, judge
+from vergence.contract.config import from_json, to_json
+from vergence.core.errors import VergenceError
+from vergence.core.files import lock, make_folder, read_json, write_json
+from vergence.core.progress import Progress
+from vergence.runs.folder import ROOT, Run
+from vergence.runs.versions import Environment, environment
+from vergence.studies.study import Plan, Shelf, obtain, order_for
+
+if TYPE_CHECKING:
+    from vergence.studies.traces import Replay
+
+Age = Literal["current", "unchecked", "stale"]
+AGES: dict[Age, str] = {
+    "current": "",
+    "unchecked": "measured with other code, and not replayed since",
+    "stale": "stale: the code computes something else now",
+}
+FILE = "claims.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A claim and the latest that is known of it."""
+
+    system: str
+    claim: Claim
+    judgement: Judgement | None = None
+    age: Age = "current"
+    why: str = ""
+    """Of the age: when it was replayed, or where it differs."""
+    environment: Environment = field(default_factory=Environment)
+    command: str = ""
+    traces: Mapping[str, str] = field(default_factory=dict)
+    """Of an empirical result: the traces of the variants behind it, by name, with their digests."""
+
+    @property
+    def old(self) -> str:
+        """What is to be said of its age; empty if it is current."""
+        return ": ".join(filter(None, (AGES[self.age], self.why))) if self.age != "current" else ""
+
+    def to_json(self) -> dict[str, Any]:
+        claim = self.claim
+        return {
+            "system": self.system,
+            "id": claim.id,
+            "statement": claim.statement,
+            "source": claim.source,
+            "kind": claim.kind,
+            "expected": f"{claim.sense} {claim.threshold:g} {claim.unit}".strip(),
+            "paper": claim.paper,
+            "age": self.age if self.judgement else None,
+            "traces": dict(self.traces),
+            "judgement": _written(asdict(self.judgement)) if self.judgement else None,
+            "command": self.command,
+            "environment": to_json(self.environment) if self.judgement else None,
+        }
+
+
+def measure(name: str, claims: Sequence[Claim], plan: Plan, progress: Progress, command: str) -> list[Entry]:
+    """Judge claims of one system. What they need is trained first, together; costs are measured last, alone."""
+    from vergence.engine.bench import fixed_threads
+
+    needs = list(dict.fromkeys(need for claim in claims for need in claim.needs))
+    runs = obtain([order_for(name, need, plan.runtime) for need in needs], plan, progress) if needs else []
+    by_need = dict(zip(needs, runs, strict=True))
+    shelf = Shelf(catalogue.load(name), by_need)
+    entries = {}
+    for claim in progress.track(sorted(claims, key=lambda c: c.kind == "cost"), f"{name} claims"):
+        with fixed_threads(1):
+            judgement = judge(claim, shelf)
+        made = _made(name, claim, [by_need[need] for need in claim.needs])
+        entries[claim.id] = Entry(name, claim, judgement, *_age(name, made, {}), made, command)
+    return [entries[claim.id] for claim in claims]
+
+
+def _made(name: str, claim: Claim, runs: Sequence[Run]) -> Environment:
+    """Now and here; but what rests on runs of older shared code says so."""
+    made = Environment.read(environment(name), "the environment")
+    older = [e.shared for e in (run.environment() for run in runs) if e.shared != made.shared]
+    seeds = tuple(sorted({need.seed for need in claim.needs}))
+    return replace(made, seeds=seeds, threads=1, shared=older[0] if older else made.shared)
+
+
+def store(entries: Sequence[Entry], folder: Path) -> Path:
+    """Add to the results of a folder; what is there of other claims stays."""
+    path = folder / FILE
+    make_folder(folder)
+    with lock(folder / ".lock", f"{path} is being written by another process; waiting for it", lambda text: None):
+        kept = {item["id"]: item for item in _stored(path)} | {e.claim.id: e.to_json() for e in entries}
+        write_json(path, list(kept.values()))
+    return path
+
+
+def known(name: str, root: Path | None = ROOT) -> list[Entry]:
+    """Every claim of a system with the latest result there is: the user's own (below ``root``), or the one that came
+    with the system."""
+    folders = [catalogue.folder(name) / "results", *([root / name] if root is not None else [])]
+    found: dict[str, _Item] = {}
+    for folder in folders:
+        for item in _items(folder / FILE):
+            if item.id not in found or item.environment.date >= found[item.id].environment.date:
+                found[item.id] = item
+    return [_entry(name, claim, found.get(claim.id), folders) for claim in catalogue.load(name).claims]
+
+
+def _entry(name: str, claim: Claim, item: _Item | None, folders: Sequence[Path]) -> Entry:
+    if item is None:
+        return Entry(name, claim)
+    made = item.environment
+    return Entry(name, claim, item.judgement, *_age(name, made, item.traces, folders), made, item.command, item.traces)
+
+
+def _age(name: str, made: Environment, digests: Mapping[str, str], folders: Sequence[Path] = ()) -> tuple[Age, str]:
+    from vergence.studies import traces
+
+    return traces.age(name, made, digests, folders)
+
+
+def replay(name: str, plan: Plan, place: Path, progress: Progress, command: str) -> tuple[Replay | None, list[Entry]]:
+    """Make the traces of a system's stored results again, judge its exact claims again, and keep both in ``place``."""
+    from vergence.studies import traces
+
+    own = catalogue.folder(name) / "results"
+    outcome = traces.replay(name, own, place, plan.jobs, progress) if (own / traces.FILE).exists() else None
+    exact = [claim for claim in catalogue.load(name).claims if claim.kind == "exact" and not claim.needs]
+    judged = measure(name, exact, plan, progress, command)
+    if judged:
+        store(judged, place)
+    return outcome, judged
+
+
+def with_traces(name: str, entries: Sequence[Entry], jobs: int, progress: Progress) -> list[Entry]:
+    """Entries to be kept with the system, with the traces of the variants behind them recorded beside them."""
+    from vergence.studies import traces
+
+    needs = {e.claim.id: traces.first_seeds(e.claim.needs) for e in entries}
+    every = list(dict.fromkeys(need for some in needs.values() for need in some))
+    if not every:
+        return list(entries)
+    digests = traces.keep(name, catalogue.folder(name) / "results", every, jobs, progress)
+    named = {id: [traces.name_of(need) for need in some] for id, some in needs.items()}
+    return [replace(e, traces={n: digests[n] for n in named[e.claim.id]}) for e in entries]
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A stored result."""
+
+    id: str
+    judgement: Judgement
+    environment: Environment
+    command: str
+    traces: dict[str, str]
+
+
+def _stored(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    items = read_json(path)
+    if not isinstance(items, list) or not all(isinstance(i, dict) and isinstance(i.get("id"), str) for i in items):
+        raise VergenceError(f"{path} is not a list of results with ids")
+    return items
+
+
+def _items(path: Path) -> list[_Item]:
+    found = []
+    for item in _stored(path):
+        at = f"the result {item['id']!r} in {path}"
+        if item.get("judgement") is not None:
+            judgement = from_json(_Written, item["judgement"], at).read(at)
+            made = Environment.read(item.get("environment") or {}, at)
+            digests = from_json(dict[str, str], item.get("traces", {}), at)
+            found.append(_Item(item["id"], judgement, made, str(item.get("command", "")), digests))
+    return found
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A judgement in JSON, which has no infinity and no NaN: those are written as text."""
+
+    verdict: Verdict
+    measured: float | str | None = None
+    low: float | str | None = None
+    high: float | str | None = None
+    values: tuple[float | str, ...] = ()
+    reason: str = ""
+
+    def read(self, at: str) -> Judgement:
+        try:
+            measured, low, high = (None if v is None else float(v) for v in (self.measured, self.low, self.high))
+            return Judgement(self.verdict, measured, low, high, tuple(map(float, self.values)), self.reason)
+        except ValueError:
+            raise VergenceError(f"{at} holds text where a number is expected") from None
+
+
+def _written(judgement: Any) -> Any:
+    if isinstance(judgement, float) and not math.isfinite(judgement):
+        return str(judgement)
+    if isinstance(judgement, dict):
+        return {k: _written(v) for k, v in judgement.items()}
+    return [_written(v) for v in judgement] if isinstance(judgement, list | tuple) else judgement

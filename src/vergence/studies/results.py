@@ -1,0 +1,236 @@
+"""What comes with a system besides its claims, in its ``results`` folder: the table of a run and what it cost
+(``run.json``), its bench (``bench.json``), and one picture (``picture.png`` with ``picture.json``).
+
+Each says which command made it, when, and with which versions.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vergence import catalogue
+from vergence.contract.claims import Needs
+from vergence.contract.config import from_json, to_json
+from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.files import finite, make_folder, read_json, replacing, write_json
+from vergence.core.progress import Progress
+from vergence.data.layouts import EMBEDDED
+from vergence.runs.versions import Environment, environment, refuse_uncommitted
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from vergence.runs.folder import Run
+    from vergence.studies.subject import Subject
+
+LARGEST = 150_000
+"""Bytes of a stored picture: it travels with every install."""
+WIDEST = 1400
+"""Pixels of a stored picture."""
+COLOURS = (256, 96, 40)
+"""How many colours a stored picture may have."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one variant cost, in its first seed; None for what was not measured."""
+
+    parameters: int | None = None
+    macs: int | None = None
+    """Multiply-adds of one sample."""
+    seconds_a_step: float | None = None
+    seconds: float | None = None
+    """Training and judging."""
+    samples_a_second: float | None = None
+    peak_memory: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variant of a stored run."""
+
+    metrics: dict[str, tuple[float | None, ...]]
+    """A value a seed; None for what is not a number."""
+    cost: Cost = field(default_factory=Cost)
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """The table of one ``vergence run``."""
+
+    preset: str
+    data: str
+    rows: dict[str, Row]
+    command: str
+    environment: Environment
+    traces: dict[str, str] = field(default_factory=dict)
+    """Of the variants, by name, with their digests; empty for data that does not come with the system."""
+
+
+@dataclass(frozen=True)
+class StoredBench:
+    """What one ``vergence bench`` found: contests and training steps, as its ``--json`` gives them."""
+
+    contests: tuple[dict[str, Any], ...]
+    steps: tuple[dict[str, Any], ...]
+    command: str
+    environment: Environment
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a system's picture shows, and how it was made."""
+
+    caption: str
+    command: str
+    environment: Environment
+
+
+def run(name: str) -> StoredRun | None:
+    """The table that comes with a system."""
+    return _read(StoredRun, name, "run.json")
+
+
+def bench(name: str) -> StoredBench | None:
+    """The bench that comes with a system."""
+    return _read(StoredBench, name, "bench.json")
+
+
+def picture(name: str) -> Picture | None:
+    """What is known of a system's picture; the picture is ``catalogue.picture(name)``."""
+    return _read(Picture, name, "picture.json")
+
+
+def store_run(subject: Subject, command: str, progress: Progress, wanted: str = "") -> list[Path]:
+    """Keep a run's table and one of its pictures (the first, or that with the file name ``wanted``)."""
+    from vergence.studies.subject import draw
+
+    refuse_uncommitted()
+    name = subject.system.about.name
+    with tempfile.TemporaryDirectory() as scratch:
+        images = [a for a in draw(subject, Path(scratch), progress) if a.kind == "image"]
+        chosen = next((a for a in images if wanted in ("", a.path.stem)), None)
+        if wanted and chosen is None:
+            stems = [a.path.stem for a in images]
+            raise VergenceError(f"the report of {name} has no picture {wanted!r}{did_you_mean(wanted, stems)}")
+        seeds = max(len(found) for found in subject.runs.values())
+        made = replace(_made(name), seeds=tuple(range(seeds)), threads=subject.first.order.runtime.threads)
+        rows = {variant: _row(subject, found) for variant, found in subject.runs.items()}
+        kept = StoredRun(subject.preset, _data(subject), rows, command, made, _traced(subject, progress))
+        written = [_write(name, "run.json", kept)]
+        if chosen is not None:
+            written.append(store_picture(name, chosen.path, chosen.caption, command))
+    return written
+
+
+def _traced(subject: Subject, progress: Progress) -> dict[str, str]:
+    """The traces of the variants, recorded beside the table; of data that others do not have there are none."""
+    from vergence.studies import traces
+
+    config, name = subject.first.order.config, subject.system.about.name
+    if _source(config) not in (None, EMBEDDED):
+        return {}
+    needs = [Needs(v, min(r.order.config.seed for r in found), subject.preset) for v, found in subject.runs.items()]
+    return traces.keep(name, _folder(name), needs, 0, progress)
+
+
+def store_bench(
+    name: str, contests: Sequence[dict[str, Any]], steps: Sequence[dict[str, Any]], command: str, threads: int
+) -> Path:
+    """Keep what a bench found."""
+    refuse_uncommitted()
+    found = StoredBench(tuple(contests), tuple(steps), command, replace(_made(name), threads=threads))
+    return _write(name, "bench.json", found)
+
+
+def store_picture(name: str, path: Path, caption: str, command: str) -> Path:
+    """Keep a picture as the one of a system, made small enough to travel."""
+    from PIL import Image
+
+    place = _folder(name) / "picture.png"
+    with Image.open(path) as opened:
+        image = opened.convert("RGB")
+    image.thumbnail((WIDEST, WIDEST), Image.Resampling.LANCZOS)
+    with replacing(place) as partial:
+        while not any(_fits(image, colours, partial) for colours in COLOURS):  # fewer colours first, then fewer pixels
+            share = min(max((LARGEST / partial.stat().st_size) ** 0.5, 0.5), 0.95)
+            image = image.resize((int(image.width * share), int(image.height * share)), Image.Resampling.LANCZOS)
+    _write(name, "picture.json", Picture(caption, command, _made(name)))
+    return place
+
+
+def age(name: str, stored: StoredRun | StoredBench) -> str:
+    """What is to be said of the age of a table or a bench; empty if it is current."""
+    from vergence.studies import traces
+    from vergence.studies.ledger import AGES
+
+    digests = stored.traces if isinstance(stored, StoredRun) else {}
+    return AGES[traces.age(name, stored.environment, digests, [catalogue.folder(name) / "results"])[0]]
+
+
+def _fits(image: Image.Image, colours: int, path: Path) -> bool:
+    from PIL import Image
+
+    image.quantize(colours, dither=Image.Dither.NONE).save(path, format="PNG", optimize=True)
+    return path.stat().st_size <= LARGEST
+
+
+def _row(subject: Subject, found: Sequence[Run]) -> Row:
+    from vergence.engine.cost import count
+    from vergence.engine.weights import identify
+
+    first = found[0]
+    names = [n for n in subject.system.metrics if all(n in r.metrics_found for r in found)]
+    metrics = {n: tuple(finite(r.metrics_found[n]) for r in found) for n in names}
+    result = first.result
+    cost = Cost()
+    if result is not None:
+        cost = Cost(None, None, result.seconds_a_step, result.seconds, result.samples_a_second, result.peak_memory)
+    if first.weights is not None:
+        counted = count(subject.system, first.order.config, identify(first.weights).facts)
+        if counted is not None:
+            cost = replace(cost, parameters=counted.parameters, macs=counted.macs)
+    return Row(metrics, cost)
+
+
+def _data(subject: Subject) -> str:
+    """What the runs were made on, in words or as LAYOUT:PATH."""
+    config = subject.first.order.config
+    source = _source(config)
+    return subject.system.embedded_data(config) if source in (None, EMBEDDED) else str(source)
+
+
+def _source(config: Any) -> str | None:
+    data = getattr(config, "data", None)
+    source: str | None = data if isinstance(data, str) else getattr(data, "source", None)
+    return source
+
+
+def _folder(name: str) -> Path:
+    folder = catalogue.folder(name) / "results"
+    make_folder(folder)
+    return folder
+
+
+def _made(name: str) -> Environment:
+    return Environment.read(environment(name), "the environment")
+
+
+def _write(name: str, file: str, value: Any) -> Path:
+    path = _folder(name) / file
+    write_json(path, to_json(value))
+    return path
+
+
+def _read(kind: Any, name: str, file: str) -> Any:
+    path = catalogue.folder(name) / "results" / file
+    if not path.exists():
+        return None
+    value = read_json(path)
+    if isinstance(value, Mapping) and "environment" in value:  # what another version wrote besides is left out
+        value = {**value, "environment": to_json(Environment.read(value["environment"], str(path)))}
+    return from_json(kind, value, str(path))

@@ -1,0 +1,116 @@
+"""Studies: the runs that a comparison or a claim needs, trained once and shared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vergence import catalogue
+from vergence.contract.benchmark import Contest
+from vergence.contract.claims import CannotJudge, Needs
+from vergence.contract.system import System
+from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.progress import Progress
+from vergence.runs.folder import ROOT, Run, find
+from vergence.runs.machine import Runtime
+from vergence.runs.order import Order, with_seed
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ROUNDS = 7
+"""How often a contest is timed for a claim."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to get runs: where they are kept, how many at a time, and whether old ones will do."""
+
+    root: Path = ROOT
+    jobs: int = 0
+    """Runs at a time (0: one a core)."""
+    fresh: bool = False
+    """Train again what has been trained."""
+    same_code: bool = False
+    """Take only runs that were made with exactly this code, shared parts and all."""
+    runtime: Runtime = field(default_factory=Runtime)
+
+
+def order_for(system: str, need: Needs, runtime: Runtime) -> Order:
+    """The order that a need stands for."""
+    config = catalogue.load(system).configure(need.preset, need.variant, dict(need.changes))
+    return Order(system, need.preset, need.variant, with_seed(config, need.seed), runtime)
+
+
+def obtain(orders: Sequence[Order], plan: Plan, progress: Progress) -> list[Run]:
+    """Finished runs of the orders: those there are, and the others trained (or carried on) now."""
+    found: dict[str, Run] = {}
+    for order in orders:
+        if order.key not in found:
+            old = None if plan.fresh else find(order, plan.root, plan.same_code)
+            found[order.key] = old or Run.create(replace(order, runtime=plan.runtime), plan.root)
+    todo = [run for run in found.values() if run.result is None]
+    ready = len(found) - len(todo)
+    if ready and todo:
+        progress.say(f"{ready} of {len(found)} runs are there already")
+    jobs = min(plan.jobs or max((os.cpu_count() or 1) // max(plan.runtime.threads, 1), 1), len(todo))
+    if jobs > 1:
+        from vergence.engine.jobs import run_all
+
+        run_all(todo, jobs, progress)
+    else:
+        from vergence.engine.execute import execute
+
+        for run in todo:
+            execute(run, progress)
+    return [found[order.key] for order in orders]
+
+
+@dataclass
+class Shelf:
+    """Evidence for claims: finished runs by what they were needed for, and the bench."""
+
+    system: System[Any, Any]
+    runs: dict[Needs, Run]
+
+    def metrics(self, need: Needs) -> dict[str, float]:
+        return self._run(need).metrics_found
+
+    def model(self, need: Needs) -> nn.Module:
+        from vergence.engine.weights import load_model
+
+        weights = self._run(need).weights
+        if weights is None:
+            raise VergenceError(f"{self._run(need).folder} has no weights")
+        return load_model(weights)[0]
+
+    def times(self, contest: str) -> dict[str, Sequence[float]]:
+        from vergence.engine.bench import core_share, race, refuse_if_busy
+
+        try:
+            refuse_if_busy(core_share(0.5))
+        except VergenceError as error:
+            raise CannotJudge(str(error)) from None
+        return {result.rival: result.ratios for result in race(self._contest(contest), ROUNDS)}
+
+    def memory(self, contest: str) -> dict[str, float]:
+        from vergence.engine.bench import memory
+
+        return {rival: held.ratio for rival, held in memory(self.system.about.name, self._contest(contest)).items()}
+
+    def _contest(self, wanted: str) -> Contest:
+        """What the system's bench has under a name."""
+        name = self.system.about.name
+        module = catalogue.bench(name)
+        known: dict[str, Contest] = {c.name: c for c in module.contests()} if module else {}
+        if wanted not in known:
+            raise VergenceError(f"the bench of {name} has no contest {wanted!r}{did_you_mean(wanted, known)}")
+        return known[wanted]
+
+    def _run(self, need: Needs) -> Run:
+        if need not in self.runs:
+            raise VergenceError(f"the claim looks at {need}, which it does not name among its needs")
+        return self.runs[need]

@@ -1,0 +1,191 @@
+"""Recorded traces beside stored results, and their replay: whether results still follow from the code there is.
+
+``results/traces.json`` holds the traces of every variant behind a stored empirical result, at its first seed, with what
+they were recorded with; and of the last replay, where each trace differed.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from vergence.contract.claims import Needs
+from vergence.contract.config import digest, from_json, to_json
+from vergence.core.errors import VergenceError
+from vergence.core.files import lock, make_folder, read_json, write_json
+from vergence.core.progress import Progress
+from vergence.engine.trace import Trace, record
+from vergence.runs.machine import Runtime
+from vergence.runs.versions import Environment, environment, fingerprint, shared_fingerprint
+from vergence.studies.study import order_for
+
+FILE = "traces.json"
+RUNTIME = Runtime(device="cpu", threads=1)
+"""Traces are made alike wherever they are made."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Traces by name that were recorded together."""
+
+    environment: Environment
+    needs: dict[str, Needs]
+    traces: dict[str, Trace]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The outcome of the latest replay: where each trace differed; empty where it did not."""
+
+    environment: Environment
+    differences: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Book:
+    """The traces of one system."""
+
+    recordings: tuple[Recording, ...] = ()
+    replay: Replay | None = None
+
+    @property
+    def needs(self) -> dict[str, Needs]:
+        return {name: need for r in self.recordings for name, need in r.needs.items()}
+
+    def find(self, name: str) -> tuple[Trace, Environment] | None:
+        """A trace and what it was recorded with."""
+        return next(((r.traces[name], r.environment) for r in self.recordings if name in r.traces), None)
+
+    def without(self, names: Iterable[str]) -> tuple[Recording, ...]:
+        """What is left without some traces."""
+        gone = set(names)
+        kept = [
+            replace(
+                r,
+                needs={n: need for n, need in r.needs.items() if n not in gone},
+                traces={n: trace for n, trace in r.traces.items() if n not in gone},
+            )
+            for r in self.recordings
+        ]
+        return tuple(r for r in kept if r.traces)
+
+
+def name_of(need: Needs) -> str:
+    """A trace's name: ``tiny/snl/s0``."""
+    changed = f"+{digest(need.changes)}" if need.changes else ""
+    return f"{need.preset}/{need.variant}{changed}/s{need.seed}"
+
+
+def first_seeds(needs: Iterable[Needs]) -> list[Needs]:
+    """Of each variant the need with the lowest seed."""
+    lowest: dict[tuple[Any, ...], Needs] = {}
+    for need in needs:
+        place = (need.preset, need.variant, need.changes)
+        if place not in lowest or need.seed < lowest[place].seed:
+            lowest[place] = need
+    return list(lowest.values())
+
+
+def read(folder: Path) -> Book:
+    """The traces kept in a folder; an empty book where there are none."""
+    path = folder / FILE
+    return from_json(Book, read_json(path), str(path)) if path.exists() else Book()
+
+
+def make(system: str, needs: Sequence[Needs], jobs: int, progress: Progress) -> dict[str, Trace]:
+    """Traces by name, some at a time, each in a process with one thread."""
+    jobs = min(jobs or os.cpu_count() or 1, len(needs))
+    if jobs <= 1:
+        return {name_of(n): _trace(system, n) for n in progress.track(needs, f"{system} traces")}
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+            found = pool.map(partial(_trace, system), needs)
+            names = [name_of(need) for need in needs]
+            return dict(zip(progress.track(names, f"{system} traces"), found, strict=True))
+    finally:
+        os.environ.pop("OMP_NUM_THREADS") if before is None else os.environ.update(OMP_NUM_THREADS=before)
+
+
+def _trace(system: str, need: Needs) -> Trace:
+    return record(order_for(system, need, RUNTIME))
+
+
+def keep(system: str, folder: Path, needs: Sequence[Needs], jobs: int, progress: Progress) -> dict[str, str]:
+    """Record the traces of these needs in a folder; their digests by name."""
+    traces = make(system, needs, jobs, progress)
+    made = Recording(_now(system), {name_of(n): n for n in needs}, traces)
+    with _held(folder):
+        book = read(folder)
+        _write(folder, replace(book, recordings=(*book.without(traces), made)))
+    return {name: trace.digest for name, trace in traces.items()}
+
+
+def replay(system: str, source: Path, target: Path, jobs: int, progress: Progress) -> Replay:
+    """Make the traces that a folder holds again, compare, and write the outcome into ``target``."""
+    book = read(source)
+    if not book.recordings:
+        raise VergenceError(f"{source} holds no traces of {system}: they are recorded when results are stored")
+    now, differences = _now(system), {}
+    for name, trace in make(system, list(book.needs.values()), jobs, progress).items():
+        old = book.find(name)
+        assert old is not None
+        differences[name] = old[0].difference(trace, _alike(old[1], now))
+    outcome = Replay(now, differences)
+    with _held(target):
+        _write(target, replace(read(target), replay=outcome))
+    return outcome
+
+
+Age = Literal["current", "unchecked", "stale"]
+
+
+def age(system: str, made: Environment, digests: Mapping[str, str], folders: Sequence[Path]) -> tuple[Age, str]:
+    """Whether a result is current, and why it is or is not: its code has not changed, or its traces came out the same.
+
+    Traces are looked for in the first folder, replays in all of them. What has no traces (an exact claim, a cost) is
+    unchecked until it is measured again.
+    """
+    now = (fingerprint(system), shared_fingerprint(system))
+    if (made.code, made.shared) == now:
+        return "current", ""
+    books = [read(folder) for folder in folders]
+    for name, seal in digests.items():
+        recorded = books[0].find(name)
+        if recorded is not None and recorded[0].digest != seal:
+            return "stale", f"{name} was traced again since, with other numbers"
+    replays = [book.replay for book in books if book.replay is not None]
+    latest = next((r for r in replays if (r.environment.code, r.environment.shared) == now), None)
+    if not digests or latest is None or not digests.keys() <= latest.differences.keys():
+        return "unchecked", ""
+    differs = next((f"{name}, {latest.differences[name]}" for name in digests if latest.differences[name]), "")
+    if differs:
+        return "stale", differs
+    return "current", f"replayed {latest.environment.date[:10]}" + (
+        f" at {latest.environment.commit}" if latest.environment.commit else ""
+    )
+
+
+def _alike(a: Environment, b: Environment) -> bool:
+    """Whether two environments give the same bits."""
+    return (a.machine, a.python, a.packages) == (b.machine, b.python, b.packages)
+
+
+def _now(system: str) -> Environment:
+    return replace(Environment.read(environment(system), "the environment"), threads=1)
+
+
+def _held(folder: Path) -> Any:
+    make_folder(folder)
+    return lock(folder / ".lock", f"{folder / FILE} is being written by another process; waiting", lambda text: None)
+
+
+def _write(folder: Path, book: Book) -> None:
+    write_json(folder / FILE, to_json(book))

@@ -1,0 +1,302 @@
+"""Is a data set whole? Every split and every sample is read, and everything that is wrong is named."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vergence import catalogue
+from vergence.contract.system import SPLITS
+from vergence.core.errors import Several, VergenceError, did_you_mean, reason
+from vergence.core.progress import Progress
+from vergence.data.layouts import EMBEDDED, Layout, find, parse, there
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BATCH = 16
+
+
+@dataclass(frozen=True)
+class SplitCheck:
+    """What was found in one split."""
+
+    split: str
+    samples: int = 0
+    same_as: str = ""
+    """The split that these very files are in too: they were read there."""
+    classes: int | None = None
+    per_class: tuple[int, int] | None = None
+    """Samples of the rarest and of the commonest class."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """What a sample is made of: kind and sizes by place."""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReaderCheck:
+    """What one reader of the layout makes of the data."""
+
+    systems: tuple[str, ...]
+    """The systems that read it so."""
+    rooms: tuple[str, ...]
+    expects: str
+    splits: tuple[SplitCheck, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Each thing once: a file may be in two splits."""
+        return tuple(dict.fromkeys(text for split in self.splits for text in split.problems))
+
+    @property
+    def opens(self) -> bool:
+        """Whether it could read anything at all."""
+        return any(split.samples for split in self.splits)
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """A data set as its readers see it."""
+
+    layout: str
+    path: Path
+    readers: tuple[ReaderCheck, ...]
+    """Those that could open it; if there is none, all that know the layout."""
+    others: tuple[ReaderCheck, ...] = ()
+    """Those that know a layout of this name but not this data."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for reader in self.readers for text in reader.problems))
+
+    @property
+    def whole(self) -> bool:
+        return not self.problems
+
+
+def check(source: str, system: str = "", workers: int = 0, progress: Progress | None = None) -> DataCheck:
+    """Read all of ``LAYOUT:PATH`` with every reader of that layout, or with one system's."""
+    shown = progress or Progress()
+    if source == EMBEDDED:
+        raise VergenceError("embedded data is made, not read: there is nothing to check")
+    name, path = parse(source)
+    known = _layouts([system] if system else catalogue.names(), shown)
+    if name not in known:
+        whose = f"{system} has" if system else "there is"
+        raise VergenceError(f"{whose} no layout {name!r} to read {source!r} with{did_you_mean(name, known)}")
+    groups = known[name]
+    if not there(path):
+        raise VergenceError(f"{path} does not exist; expected {' or '.join(layout.about for layout, _ in groups)}")
+    readers = []
+    for layout, systems in groups:
+        found = find(source, {name: layout})  # as training finds it
+        assert found is not None
+        readers.append(_read(layout, systems, found[1], workers, shown))
+    opened = tuple(reader for reader in readers if reader.opens)
+    others = tuple(reader for reader in readers if not reader.opens) if opened else ()
+    return DataCheck(name, path, opened or tuple(readers), others)
+
+
+def layouts() -> dict[str, tuple[str, ...]]:
+    """The names of all layouts, and the systems that know each."""
+    known = _layouts(catalogue.names(), Progress())
+    return {name: tuple(s for _, systems in known[name] for s in systems) for name in sorted(known)}
+
+
+def _layouts(names: list[str], progress: Progress) -> dict[str, list[tuple[Layout, list[str]]]]:
+    """By name of the layout its readers, each with the systems that share it."""
+    known: dict[str, list[tuple[Layout, list[str]]]] = {}
+    for name in names:
+        try:
+            own = catalogue.load(name).layouts
+        except VergenceError as error:  # a guest that does not open must not hide the others
+            if len(names) == 1:
+                raise
+            progress.say(f"{error}")
+            continue
+        for layout_name, layout in own.items():
+            groups = known.setdefault(layout_name, [])
+            for shared, systems in groups:
+                if shared == layout:
+                    systems.append(name)
+                    break
+            else:
+                groups.append((layout, [name]))
+    return known
+
+
+def _read(layout: Layout, systems: list[str], path: Path, workers: int, progress: Progress) -> ReaderCheck:
+    done: dict[str, Any] = {}
+    splits: list[SplitCheck] = []
+    for split in SPLITS:
+        data, problems = _opened(layout, path, split)
+        if data is None:
+            splits.append(SplitCheck(split, problems=problems))
+            continue
+        twin = next((other for other, files in done.items() if _same_files(files, data)), "")
+        done[split] = data
+        if twin:
+            splits.append(SplitCheck(split, len(data), same_as=twin))
+        else:
+            splits.append(_walk(data, split, workers, progress))
+    rooms = tuple(dict.fromkeys(_room(name) for name in systems))
+    return ReaderCheck(tuple(systems), rooms, layout.about, tuple(splits))
+
+
+def _opened(layout: Layout, path: Path, split: str) -> tuple[Any, tuple[str, ...]]:
+    try:
+        data = layout.read(path, split)
+        if not len(data):
+            return None, (f"{path} has no samples in {split!r}",)
+        return data, ()
+    except Several as error:
+        return None, error.each
+    except VergenceError as error:
+        return None, (str(error),)
+    except Exception as error:  # the reader's own fault, but the user's data set: name it and go on
+        return None, (f"{path} cannot be read ({split}): {_told(error)}",)
+
+
+def _same_files(a: Any, b: Any) -> bool:
+    paths = getattr(a, "paths", None)
+    return paths is not None and type(a) is type(b) and bool(paths == getattr(b, "paths", None))
+
+
+def _walk(data: Any, split: str, workers: int, progress: Progress) -> SplitCheck:
+    """Every sample, in as many processes as asked for."""
+    from vergence.contract.loader import InOrder
+
+    parts: dict[str, _Part] = {}
+    counts: dict[str, Counter[int]] = {}
+    problems: list[str] = []
+    loader = InOrder(_Looked(data, split), range(len(data)), BATCH, workers)
+    for batch in progress.track(loader, f"reading {split}"):
+        for look in batch:
+            problems += look.problems
+            for place, kind, shape in look.tensors:
+                parts.setdefault(place, _Part(kind)).add(kind, shape)
+            for place, value in look.numbers:
+                counts.setdefault(place, Counter())[value] += 1
+    classes, per_class = _classes(data, counts)
+    described = {place: part.text() for place, part in parts.items()}
+    described |= {place: f"whole numbers {min(c)} to {max(c)}" for place, c in counts.items()}
+    return SplitCheck(split, len(data), "", classes, per_class, described, tuple(dict.fromkeys(problems)))
+
+
+def _classes(data: Any, counts: Mapping[str, Counter[int]]) -> tuple[int | None, tuple[int, int] | None]:
+    named = getattr(data, "classes", None)
+    classes = len(named) if isinstance(named, list | tuple) else None
+    labels = next(iter(counts.values()), None)
+    if classes and labels and min(labels) >= 0 and max(labels) < classes:
+        found = [labels[number] for number in range(classes)]
+        return classes, (min(found), max(found))
+    return classes, None
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What is kept of a sample: small, for it comes from another process."""
+
+    tensors: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
+    numbers: tuple[tuple[str, int], ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """Data whose samples are looks at the samples; nothing that goes wrong with one stops the others."""
+
+    data: Any
+    split: str
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> _Look:
+        try:
+            sample = self.data[index]
+        except VergenceError as error:
+            return _Look(problems=error.each if isinstance(error, Several) else (str(error),))
+        except Exception as error:
+            return _Look(problems=(f"{self.where(index)} cannot be read: {_told(error)}",))
+        tensors: list[tuple[str, str, tuple[int, ...]]] = []
+        numbers: list[tuple[str, int]] = []
+        bad = _take(sample, "", tensors, numbers)
+        problems = tuple(f"{self.where(index)} holds values that are not numbers ({place})" for place in bad)
+        return _Look(tuple(tensors), tuple(numbers), problems)
+
+    def where(self, index: int) -> str:
+        paths = getattr(self.data, "paths", None)
+        return str(paths[index]) if paths is not None else f"sample {index} of {self.split!r}"
+
+    @staticmethod
+    def collate(looks: list[_Look]) -> list[_Look]:
+        return looks
+
+
+def _take(value: Any, at: str, tensors: list[Any], numbers: list[Any]) -> list[str]:
+    """Note what a sample is made of; the places where it is not finite."""
+    import numpy as np
+    import torch
+
+    place = at or "sample"
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        value = torch.from_numpy(np.ascontiguousarray(value))
+    if isinstance(value, torch.Tensor):
+        tensors.append((place, str(value.dtype).removeprefix("torch."), tuple(value.shape)))
+        return [] if not value.is_floating_point() or bool(value.isfinite().all()) else [place]
+    if isinstance(value, bool | str | bytes) or value is None:
+        return []
+    if isinstance(value, int):
+        numbers.append((place, value))
+        return []
+    if isinstance(value, float):
+        return [] if math.isfinite(value) else [place]
+    if isinstance(value, Mapping):
+        items: Any = value.items()
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        items = zip(value._fields, value, strict=True)
+    elif isinstance(value, list) and value and all(isinstance(v, int | float) for v in value):
+        tensors.append((place, "list", (len(value),)))
+        return [] if all(math.isfinite(v) for v in value) else [place]
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    else:
+        items = vars(value).items() if hasattr(value, "__dict__") else ()
+    return [bad for key, part in items for bad in _take(part, f"{at}.{key}" if at else str(key), tensors, numbers)]
+
+
+@dataclass
+class _Part:
+    """The sizes that were seen at one place of a sample."""
+
+    kind: str
+    low: tuple[int, ...] = ()
+    high: tuple[int, ...] = ()
+    ranks: set[int] = field(default_factory=set)
+
+    def add(self, kind: str, shape: tuple[int, ...]) -> None:
+        if kind not in self.kind.split("/"):
+            self.kind += f"/{kind}"
+        self.ranks.add(len(shape))
+        if len(self.ranks) == 1:
+            self.low = tuple(map(min, self.low or shape, shape))
+            self.high = tuple(map(max, self.high or shape, shape))
+
+    def text(self) -> str:
+        if len(self.ranks) > 1:
+            return f"{self.kind} of {' or '.join(map(str, sorted(self.ranks)))} dimensions"
+        sizes = [str(a) if a == b else f"{a} to {b}" for a, b in zip(self.low, self.high, strict=True)]
+        return f"{self.kind} ({', '.join(sizes)})"
+
+
+def _room(name: str) -> str:
+    module = catalogue.modules()[name].split(".")
+    return module[1] if module[0] == "vergence" and len(module) > 2 else module[0]
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {reason(error)}" if str(error).strip() else type(error).__name__

@@ -1,0 +1,270 @@
+"""A trained model as a file for other programs: torch.export's ``.pt2``, or ONNX.
+
+What is written is read back and compared with the model before it gets its name; what cannot be exported is named.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from vergence.contract.system import System
+from vergence.core.errors import VergenceError, reason
+from vergence.core.files import replacing
+from vergence.engine.weights import KEY, Identity
+
+Target = Literal["onnx", "torch"]
+SUFFIXES: dict[Target, str] = {"onnx": ".onnx", "torch": ".pt2"}
+NOTE = f"{KEY}.json"
+"""Where a ``.pt2`` file keeps what the model is; ONNX has it in its metadata, under ``vergence``."""
+TOLERANCE = 1e-3
+"""Of the largest value: what a file may differ from its model and still be called an export of it."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that computes what the model does."""
+
+    path: Path
+    target: Target
+    inputs: dict[str, list[int | str]]
+    """Shapes by name; ``batch`` may be any number."""
+    outputs: list[list[int | str]]
+    difference: float
+    """The largest, over all outputs, from the model's own on random input of the example's shape."""
+    scale: float
+    """The largest value of the model's outputs, to see the difference against."""
+    checked_with: str
+    operators: list[str]
+    """Operators of Vergence's own in it: who opens the file imports ``vergence`` first."""
+
+
+class CannotExport(VergenceError):
+    """The model does something that the format has no word for; nothing was wrong with the command."""
+
+    exit_code = 1
+
+
+def export(system: System[Any, Any], model: nn.Module, identity: Identity, target: Target, path: Path) -> Exported:
+    """Write ``model`` to ``path``, with any batch if it can be, else with the batch of the example."""
+    if not system.offers("example"):
+        raise system.not_offered("example input to export with")
+    if target == "onnx":
+        _need_onnx()
+    model = model.cpu().float().eval()
+    note = json.loads(identity.metadata(system)[KEY])
+    for example, shapes in _attempts(system, identity):
+        try:
+            with _silence(), torch.no_grad():
+                program = torch.export.export(model, example, dynamic_shapes=shapes)
+                onnx = torch.onnx.export(program, dynamo=True, verbose=False) if target == "onnx" else None
+        except Exception as error:  # an exporter can fail in any way there is
+            if shapes is not None:
+                continue
+            raise _named(model, example, error) from error
+        return _write(model, program, onnx, example, shapes, note, path)
+    raise AssertionError("the last attempt has no dynamic shapes")
+
+
+def _attempts(system: System[Any, Any], identity: Identity) -> Iterator[tuple[tuple[Tensor, ...], Any]]:
+    """Inputs to trace with: a batch of any size where the example has one, then one of the example's own."""
+    config, facts = identity.config, identity.facts
+    try:
+        two, three = (system.example(config, facts, batch=n) for n in (2, 3))
+    except (VergenceError, RuntimeError, ValueError, TypeError):
+        two = three = ()
+    varies = [a.shape[:1] == (2,) and b.shape == (3, *a.shape[1:]) for a, b in zip(two, three, strict=False)]
+    if any(varies):
+        batch = torch.export.Dim("batch", min=1)
+        yield _random(two), _dynamic(varies, batch)
+    yield _random(system.example(config, facts, batch=1)), None
+
+
+def _dynamic(varies: Sequence[bool], batch: Any) -> tuple[Any, ...]:
+    return tuple({0: batch} if v else None for v in varies)
+
+
+def _random(example: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Zeros would hide a difference; whole numbers may be indices and stay."""
+    source = torch.Generator().manual_seed(0)
+    return tuple(torch.randn(t.shape, generator=source) if t.is_floating_point() else t for t in example)
+
+
+# Writing and checking ------------------------------------------------------------------------------------------------
+
+
+def _write(
+    model: nn.Module, program: Any, onnx: Any, example: tuple[Tensor, ...], shapes: Any, note: Any, path: Path
+) -> Exported:
+    target: Target = "torch" if onnx is None else "onnx"
+    with replacing(path) as partial:
+        if onnx is None:
+            with _silence(), partial.open("wb") as file:
+                torch.export.save(program, file, extra_files={NOTE: json.dumps(note)})
+            run, checked_with = _torch_runner(partial)
+        else:
+            onnx.model.metadata_props[KEY] = json.dumps(note)
+            with _silence():
+                onnx.save(str(partial), external_data=False)
+            run, checked_with = _onnx_runner(partial)
+        apart, scale, outputs = _compared(model, run, example)
+        if shapes is not None:  # a batch of any size: of one and of more than it was traced with
+            for count in (1, 3):
+                other = tuple(_resized(t, s, count) for t, s in zip(example, shapes, strict=True))
+                more = _compared(model, run, other)
+                apart, scale = max(apart, more[0]), max(scale, more[1])
+        if not apart <= TOLERANCE * scale + 1e-6:
+            raise CannotExport(
+                f"the {target} file does not compute what the model does: {checked_with} differs by {apart:.3g} "
+                f"where the largest value is {scale:.3g}; nothing was written"
+            )
+    names = list(inspect.signature(model.forward).parameters)
+    free = [shapes is not None and s is not None for s in (shapes or [None] * len(example))]
+    inputs = {names[n] if n < len(names) else f"input{n}": _shape(t, free[n]) for n, t in enumerate(example)}
+    batch = example[free.index(True)].shape[0] if any(free) else -1
+    shown = [_shape(t, t.ndim > 0 and t.shape[0] == batch) for t in outputs]
+    own = sorted({str(n.target) for n in program.graph.nodes if str(n.target).startswith("vergence.")})
+    return Exported(path, target, inputs, shown, apart, scale, checked_with, own)
+
+
+def _shape(tensor: Tensor, free: bool) -> list[int | str]:
+    return ["batch", *tensor.shape[1:]] if free else list(tensor.shape)
+
+
+def _resized(tensor: Tensor, shape: Any, count: int) -> Tensor:
+    if shape is None:
+        return tensor
+    return tensor.repeat_interleave(2, 0)[:count].contiguous()
+
+
+def _compared(model: nn.Module, run: Callable[..., Any], example: tuple[Tensor, ...]) -> tuple[float, float, Any]:
+    """The largest difference, the largest value, and the model's own outputs."""
+    with torch.no_grad():
+        ours = [t for t in pytree.tree_leaves(model(*example)) if isinstance(t, Tensor)]
+        theirs = [t for t in pytree.tree_leaves(run(*example)) if isinstance(t, Tensor)]
+    if [t.shape for t in ours] != [t.shape for t in theirs]:
+        return float("inf"), 0.0, ours
+    pairs = [(a.double(), b.double()) for a, b in zip(ours, theirs, strict=True) if a.numel()]
+    apart = [float("nan") if a.isnan().any() else float((a - b).abs().max()) for a, b in pairs]
+    return max(apart, default=0.0), max((float(a.abs().max()) for a, _ in pairs), default=0.0), ours
+
+
+def _torch_runner(path: Path) -> tuple[Callable[..., Any], str]:
+    with _silence():
+        module = torch.export.load(io.BytesIO(path.read_bytes())).module()
+    return module, f"torch {torch.__version__}"
+
+
+def _onnx_runner(path: Path) -> tuple[Callable[..., Any], str]:
+    """ONNX Runtime where it is installed, else ONNX's own evaluator, which is slow and sure."""
+    if find_spec("onnxruntime"):
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+        names, what = [i.name for i in session.get_inputs()], f"onnxruntime {onnxruntime.__version__}"
+    else:
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        session = ReferenceEvaluator(onnx.load_model_from_string(path.read_bytes()))
+        names, what = list(session.input_names), f"onnx {version('onnx')}"
+
+    def run(*example: Tensor) -> list[Tensor]:
+        given = {name: t.numpy() for name, t in zip(names, example, strict=False)}
+        return [torch.from_numpy(out) for out in session.run(None, given)]
+
+    return run, what
+
+
+def _need_onnx() -> None:
+    missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
+    if missing:
+        raise VergenceError(f"exporting to ONNX needs {' and '.join(missing)}: pip install 'vergence[export]'")
+
+
+# What cannot be exported ---------------------------------------------------------------------------------------------
+
+
+def _named(model: nn.Module, example: tuple[Tensor, ...], error: Exception) -> CannotExport:
+    """Which operator or module the format has no word for."""
+    missing = _missing_operator(error)
+    if missing:
+        place = _where_used(model, example, missing)
+        return CannotExport(f"this model cannot be exported to ONNX: it has no operator for {missing}{place}")
+    why = reason(error)
+    place = _where_it_fails(model, example)
+    if "data-dependent" in why:
+        why = "what it computes decides which way its code goes, which a file cannot hold"
+    return CannotExport(f"this model cannot be exported{place}: {why}")
+
+
+def _missing_operator(error: BaseException | None) -> str:
+    while error is not None:
+        found = re.search(r"No ONNX function found for <OpOverload\(op='([\w.]+)'", str(error))
+        if found:
+            return found.group(1).replace(".", "::", 1)
+        error = error.__cause__
+    return ""
+
+
+def _where_used(model: nn.Module, example: tuple[Tensor, ...], operator: str) -> str:
+    """The module an operator comes from; the exporter takes operators apart before it asks for their parts."""
+    try:
+        with _silence(), torch.no_grad():
+            program = torch.export.export(model, example).run_decompositions()
+    except Exception:  # it is only for the words
+        return ""
+    for node in program.graph.nodes:
+        if str(node.target).startswith(operator.replace("::", ".") + "."):
+            stack = list((node.meta.get("nn_module_stack") or {}).values())
+            names = [str(place[0]) for place in stack if place[0]]
+            return f" (in {names[-1]!r})" if names else ""
+    return ""
+
+
+def _where_it_fails(model: nn.Module, example: tuple[Tensor, ...]) -> str:
+    """The innermost module that was at work when tracing failed."""
+    stack: list[str] = []
+    hooks = []
+    for name, module in model.named_modules():
+        hooks.append(module.register_forward_pre_hook(lambda *_, name=name: stack.append(name)))
+        hooks.append(module.register_forward_hook(lambda *_: (stack.pop(), None)[1]))
+    kinds = {name: type(module).__name__ for name, module in model.named_modules()}
+    try:
+        with _silence(), torch.no_grad():
+            torch.export.export(model, example)
+    except Exception:
+        if stack:
+            return f" ({kinds[stack[-1]]}{f' at {stack[-1]!r}' if stack[-1] else ''})"
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return ""
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """The exporters tell their own story at length; ours is one sentence."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
