@@ -32,7 +32,7 @@ from vergence.robustness.patchwise.drawing import Shown, attacked_grid
 from vergence.robustness.patchwise.system import SYSTEM
 from vergence.runs.machine import Runtime
 from vergence.runs.versions import environment
-from vergence.studies.study import Plan, obtain, order_for
+from vergence.studies.study import RunPlan, obtain, order_for
 
 PAGES = Path(__file__).parent / "pages"
 ATTACKS = ("fgsm", "ifgsm", "amplified", "mi", "pi")
@@ -68,7 +68,7 @@ def measure(source: str) -> dict:
         order_for("patchwise", Needs(name, 0, "paper", (("data.source", source),)), Runtime()) for name in ATTACKS
     ]
     with show_progress(quiet=False) as progress:
-        runs = obtain(orders, Plan(jobs=1), progress)
+        runs = obtain(orders, RunPlan(jobs=1), progress)
     found = find(source, SYSTEM.layouts)
     assert found is not None
     attack = orders[-1].config.attack

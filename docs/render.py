@@ -14,7 +14,7 @@ from pathlib import Path
 
 from vergence import catalogue
 from vergence.cli.show import measured
-from vergence.contract.system import Metric
+from vergence.contract.settings import Metric
 from vergence.runs.versions import Environment
 from vergence.studies import results
 from vergence.studies.ledger import Entry, known
@@ -194,7 +194,7 @@ def run_table(name: str) -> str:
         _metrics(system.metrics, labels, found),
         small(made_with(stored.command, stored.environment) + _age(name, stored)),
     ]
-    for reported in system.reported:
+    for reported in system.settings.reported:
         theirs = {v: {m: (x,) for m, x in row.items()} for v, row in reported.rows.items() if v in labels}
         if theirs and (not reported.presets or stored.preset in reported.presets):
             parts += [f"The paper's figures, {cell(reported.where)}:\n", _metrics(system.metrics, labels, theirs)]

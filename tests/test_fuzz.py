@@ -241,11 +241,11 @@ def test_a_config_is_read_or_refused(name, changes):
     for change in changes:
         tree = edited(tree, change)
     try:
-        config = from_json(system.config_type, tree)
+        config = from_json(system.settings.config, tree)
     except VergenceError as error:
         assert str(error)
     else:
-        assert from_json(system.config_type, to_json(config)) == config
+        assert from_json(system.settings.config, to_json(config)) == config
 
 
 @fuzz(st.sampled_from(catalogue.names()), st.integers(0, 10_000), texts, anything, examples=100)

@@ -16,15 +16,16 @@ from torch import Tensor, nn
 
 from vergence import catalogue
 from vergence.contract.config import from_json, override, to_json
+from vergence.contract.identity import Identity
 from vergence.contract.inputs import Artifact
-from vergence.contract.system import SPLITS, System
+from vergence.contract.settings import SPLITS
+from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.files import make_folder
 from vergence.core.progress import Progress
 from vergence.engine import weights as weight_files
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.execute import working
-from vergence.engine.weights import Identity
 from vergence.runs.machine import Machine
 from vergence.studies import comparison
 from vergence.studies.comparison import Comparison
@@ -52,7 +53,7 @@ def create(
         _refuse_disagreement(identity, variant, facts, Path(weights))
         return _named(model, identity)
     config = system.configure(preset, variant)
-    given: Any = from_json(system.facts_type, to_json(facts), f"{name}'s facts")
+    given: Any = from_json(system.settings.facts, to_json(facts), f"{name}'s facts")
     return _named(system.build(config, given), Identity(name, preset, variant or "", config, given))
 
 
@@ -129,7 +130,7 @@ def evaluate(
 
 
 def run_judgement(
-    system: System[Any, Any],
+    system: AnySystem,
     identity: Identity,
     model: nn.Module | None,
     config: Any,
@@ -165,16 +166,16 @@ def predict(
     """
     network, identity = (None, None) if _is_name(model) else _resolve(model)
     system = catalogue.load(identity.system if identity else str(model))
-    if system.inputs_type is None:
+    if system.settings.inputs is None:
         raise system.not_offered("prediction on files")
-    given: Any = from_json(system.inputs_type, to_json(inputs), f"{system.about.name}'s inputs")
+    given: Any = from_json(system.settings.inputs, to_json(inputs), f"{system.about.name}'s inputs")
     if identity is None:
         identity = _without_model(system) if not system.needs_model(given) else _resolve(model)[1]
     return run_prediction(system, identity, network, given, Path(folder), machine, progress)
 
 
 def run_prediction(
-    system: System[Any, Any],
+    system: AnySystem,
     identity: Identity,
     model: nn.Module | None,
     inputs: Any,
@@ -281,8 +282,8 @@ def _is_name(model: nn.Module | str | Path) -> bool:
     return isinstance(model, str) and model in catalogue.names()
 
 
-def _without_model(system: System[Any, Any]) -> Identity:
-    return Identity(system.about.name, "tiny", "", system.configure("tiny"), system.facts_type())
+def _without_model(system: AnySystem) -> Identity:
+    return Identity(system.about.name, "tiny", "", system.configure("tiny"), system.settings.facts())
 
 
 def _named(model: nn.Module, identity: Identity) -> nn.Module:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from vergence.contract.about import About
-from vergence.contract.system import System
+from vergence.contract.settings import Settings
+from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError, did_you_mean
 
 ROOT = Path(__file__).parent
@@ -44,14 +45,27 @@ def about(name: str) -> About:
     return page
 
 
-def load(name: str) -> System[Any, Any]:
+def load(name: str) -> AnySystem:
     """The system itself."""
     about(name)
     module = importlib.import_module(_module(name))
     if not hasattr(module, "SYSTEM"):
         module = importlib.import_module(f"{_module(name)}.system")
-    system: System[Any, Any] = module.SYSTEM
+    system: AnySystem = module.SYSTEM
     return system
+
+
+def settings(name: str) -> Settings[Any]:
+    """What a system declares, without importing PyTorch."""
+    about(name)
+    try:
+        own = importlib.util.find_spec(f"{_module(name)}.settings")
+    except ModuleNotFoundError:  # a system of a single file
+        own = None
+    if own is None:
+        return load(name).settings
+    found: Settings[Any] = importlib.import_module(f"{_module(name)}.settings").SETTINGS
+    return found
 
 
 def bench(name: str) -> Any | None:

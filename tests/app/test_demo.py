@@ -110,8 +110,8 @@ def untrained(gallery):
     """Weights of a preset of snl as nobody trained them: the id that the page's list has for them."""
     import torch
 
+    from vergence.contract.identity import Identity
     from vergence.core.files import save_tensors
-    from vergence.engine.weights import Identity
     from vergence.runs.folder import Run
     from vergence.runs.machine import Runtime
     from vergence.runs.order import Order
@@ -121,7 +121,7 @@ def untrained(gallery):
         config = system.configure(preset, "snl")
         run = Run.create(Order("snl", preset, "snl", config, Runtime(device="cpu")), gallery.runs)
         torch.manual_seed(0)
-        facts = system.facts_type(3, ("run", "sit", "walk"))
+        facts = system.settings.facts(3, ("run", "sit", "walk"))
         identity = Identity("snl", preset, "snl", config, facts)
         save_tensors(
             run.folder / "last.safetensors", system.build(config, facts).state_dict(), identity.metadata(system)

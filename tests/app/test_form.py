@@ -50,7 +50,7 @@ class Fake(System):
 def test_every_system_that_predicts_has_a_form_and_no_other(name):
     system = catalogue.load(name)
     fields = form(system)
-    assert bool(fields) == (system.offers("predict") and system.inputs_type is not None)
+    assert bool(fields) == (system.offers("predict") and system.settings.inputs is not None)
     for field in fields:
         assert field.kind in (*FILES, *PICKED, Kind.NUMBER, Kind.CHOICE, Kind.TEXT)
         assert (field.kind in PICKED) == bool(field.on)
@@ -58,7 +58,7 @@ def test_every_system_that_predicts_has_a_form_and_no_other(name):
             assert all(f.kind in SHOWN for f in fields if f.name in field.on)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if catalogue.load(n).inputs_type])
+@pytest.mark.parametrize("name", [n for n in NAMES if catalogue.load(n).settings.inputs])
 def test_an_empty_form_is_one_sentence_or_the_defaults(name):
     system = catalogue.load(name)
     required = [field for field in form(system) if field.required]
@@ -66,7 +66,7 @@ def test_an_empty_form_is_one_sentence_or_the_defaults(name):
         with pytest.raises(VergenceError, match=f"{required[0].label} is missing"):
             filled(system, {})
     else:
-        assert isinstance(filled(system, {}), system.inputs_type)
+        assert isinstance(filled(system, {}), system.settings.inputs)
 
 
 def test_places_are_chosen_on_the_picture_before_them_and_files_by_name_are_not_asked_for():
@@ -123,7 +123,7 @@ def test_a_list_of_files_may_be_empty_where_others_are_given():
 
 def test_help_is_read_from_the_source():
     assert documented(Everything)["picture"] == "What to look at."
-    assert documented(catalogue.load("snl").inputs_type)["images"].startswith("Picture files")
+    assert documented(catalogue.load("snl").settings.inputs)["images"].startswith("Picture files")
     assert documented(type("Made", (), {})) == {}
 
 

@@ -62,10 +62,10 @@ def runs(tmp_path_factory):
     """A runs folder with weights of every system whose demo is tried."""
     from helpers import short
     from vergence import catalogue
+    from vergence.contract.identity import Identity
     from vergence.core.files import save_tensors
     from vergence.core.progress import Progress
     from vergence.engine.execute import working
-    from vergence.engine.weights import Identity
     from vergence.runs.folder import Run
     from vergence.runs.machine import Runtime
     from vergence.runs.order import Order

@@ -37,7 +37,7 @@ def test_commands_and_names_come_first():
 
 def test_values_of_flags():
     system = catalogue.load("snl")
-    assert words("train", "snl", "--preset", "") == set(system.presets)
+    assert words("train", "snl", "--preset", "") == set(system.settings.presets)
     assert words("train", "snl", "--variant", "no") == {"none"}
     assert words("run", "snl", "--variants", "") == set(system.variants)
     assert {"none", "nl", "ns", "snl"} <= words("train", "snl", "--model.block", "")

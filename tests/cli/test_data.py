@@ -9,8 +9,8 @@ import torch
 from recognition.snl.fixtures import cifar10_binary, cifar10_python, class_folders
 from vergence import catalogue
 from vergence.cli.main import main
+from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
-from vergence.data.layouts import Layout
 from vergence.tools import datacheck
 
 

@@ -11,6 +11,7 @@ import importlib.util
 import itertools
 import json
 import os
+import subprocess
 import sys
 from contextlib import contextmanager
 from functools import cache
@@ -25,16 +26,18 @@ from vergence.cli.main import main
 from vergence.contract.claims import judge
 from vergence.contract.config import from_json, to_json
 from vergence.contract.context import Context
+from vergence.contract.data import Layout
+from vergence.contract.identity import Identity
 from vergence.contract.inputs import kinds
 from vergence.core.errors import VergenceError
 from vergence.core.progress import Progress
-from vergence.data.layouts import Layout
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.execute import execute, working
 from vergence.engine.optimisers import build_optimiser
-from vergence.engine.weights import Identity, identify, load_model
+from vergence.engine.weights import identify, load_model
 from vergence.runs.machine import Runtime
 from vergence.runs.order import Order
+from vergence.studies.study import RunEvidence
 from vergence.tools.exporting import CannotExport, export
 
 TESTS = Path(__file__).parents[1]
@@ -72,11 +75,13 @@ def written():
         _listeners.remove(heard)
 
 
-NAMES = catalogue.names()
+CHOSEN = os.environ.get("VERGENCE_SYSTEMS", "").split()
+"""The systems to check, if not all: `make test SYSTEM=flot`."""
+NAMES = [name for name in catalogue.names() if not CHOSEN or name in CHOSEN]
 TRAINED = [name for name in NAMES if catalogue.load(name).trains]
 BUILT = [name for name in NAMES if catalogue.load(name).offers("build")]
 PREDICTING = [name for name in NAMES if catalogue.load(name).offers("predict")]
-PUBLISHED = [(name, preset) for name in NAMES for preset in catalogue.load(name).published]
+PUBLISHED = [(name, preset) for name in NAMES for preset in catalogue.load(name).settings.published]
 EXACT = [(name, claim) for name in NAMES for claim in catalogue.load(name).claims if claim.kind == "exact"]
 
 
@@ -121,12 +126,12 @@ def trained(tmp_path_factory):
 
 
 def _short(system):
-    learns = system.learns
+    learns = system.settings.learns
     return short(system, learns.steps, learns.changes, learns.preset, learns.variant)
 
 
 def _facts(system, published):
-    return from_json(system.facts_type, to_json(published.facts))
+    return from_json(system.settings.facts, to_json(published.facts))
 
 
 def _random(example):
@@ -149,29 +154,33 @@ def test_the_page_shows(name, capsys):
 def test_what_it_declares_agrees_with_itself(name):
     system = catalogue.load(name)
     assert system.about.name == name
-    assert {"tiny", "paper"} <= {preset.partition("-")[0] for preset in system.presets}
+    assert {"tiny", "paper"} <= {preset.partition("-")[0] for preset in system.settings.presets}
     assert len({claim.id for claim in system.claims}) == len(system.claims)
-    for reported in system.reported:
+    for reported in system.settings.reported:
         assert set(reported.rows) <= set(system.variants)
         assert {metric for row in reported.rows.values() for metric in row} <= set(system.metrics)
     for claim in system.claims:
-        assert all(need.variant in system.variants and need.preset in system.presets for need in claim.needs)
+        assert all(need.variant in system.variants and need.preset in system.settings.presets for need in claim.needs)
         assert claim.kind != "empirical" or len({need.seed for need in claim.needs}) >= 3
     if system.offers("predict"):
-        assert kinds(system.inputs_type)
+        assert kinds(system.settings.inputs)
     if system.trains:
-        assert system.learns is not None, "a system that trains says in `learns` what a short training must show"
+        assert system.settings.learns is not None, (
+            "a system that trains says in `learns` what a short training must show"
+        )
     if system.offers("build"):
-        assert all(preset in system.published for preset in system.presets if preset.startswith("paper"))
+        assert all(
+            preset in system.settings.published for preset in system.settings.presets if preset.startswith("paper")
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_preset_and_variant_makes_a_config_that_survives_json(name):
     system = catalogue.load(name)
-    for preset in system.presets:
+    for preset in system.settings.presets:
         for variant in (None, *system.variants):
             config = system.configure(preset, variant)
-            again = from_json(system.config_type, json.loads(json.dumps(to_json(config))))
+            again = from_json(system.settings.config, json.loads(json.dumps(to_json(config))))
             assert again == config
             keys = {Order(name, preset, variant, settings).key for settings in (config, again)}
             assert len(keys) == 1, "a finished run could not be found again"
@@ -179,9 +188,32 @@ def test_every_preset_and_variant_makes_a_config_that_survives_json(name):
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_every_preset_prints_its_help(name, capsys):
-    for preset in catalogue.load(name).presets:
+    for preset in catalogue.load(name).settings.presets:
         assert main(["train", name, "--preset", preset, "--help"]) == 0
         assert "--seed" in capsys.readouterr().out
+
+
+PLAN = {"__init__", "settings", "model", "system", "claims", "bench"}
+OPTIONAL = {"exact", "predict", "pictures", "tasks"}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if len(catalogue.code(name)) > 1])
+def test_its_files_follow_the_plan(name):
+    folder = catalogue.folder(name)
+    found = {p.stem for p in folder.glob("*.py")} | {p.parent.name for p in folder.glob("*/*.py")}
+    needed = PLAN if catalogue.load(name).offers("build") else PLAN - {"model"}
+    assert needed <= found <= PLAN | OPTIONAL
+    too_long = [p.name for p in folder.rglob("*.py") if len(p.read_text(encoding="utf-8").splitlines()) > 400]
+    assert too_long == []
+
+
+def test_settings_need_no_pytorch():
+    """Help and wrong arguments are answered before PyTorch could be imported."""
+    names = [name for name in NAMES if len(catalogue.code(name)) > 1]
+    code = "import sys; from vergence import catalogue; [catalogue.settings(n) for n in sys.argv[1:]]; "
+    code += "print([m for m in ('torch', 'matplotlib', 'scipy', 'lightning_fabric') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
 
 
 # The model ----------------------------------------------------------------------------------------------------------
@@ -190,7 +222,7 @@ def test_every_preset_prints_its_help(name, capsys):
 @pytest.mark.parametrize(("name", "preset"), PUBLISHED)
 def test_the_published_size_runs_forward_without_memory(name, preset):
     system = catalogue.load(name)
-    published = system.published[preset]
+    published = system.settings.published[preset]
     config, facts = system.configure(preset, published.variant), _facts(system, published)
     with torch.device("meta"):
         model = system.build(config, facts).eval()
@@ -206,7 +238,7 @@ def test_every_variant_builds_at_the_published_size(name, preset):
     for variant in system.variants:
         with torch.device("meta"):
             assert isinstance(
-                system.build(system.configure(preset, variant), _facts(system, system.published[preset])),
+                system.build(system.configure(preset, variant), _facts(system, system.settings.published[preset])),
                 torch.nn.Module,
             )
 
@@ -226,7 +258,7 @@ def tensors(out):
 @pytest.mark.parametrize("name", BUILT)
 def test_bfloat16_autocast_is_finite_and_near_float32(name):
     system = catalogue.load(name)
-    facts = _facts(system, next(iter(system.published.values())))
+    facts = _facts(system, next(iter(system.settings.published.values())))
     for variant in system.variants:
         config = system.configure("tiny", variant)
         torch.manual_seed(0)
@@ -250,20 +282,20 @@ def test_bfloat16_autocast_is_finite_and_near_float32(name):
 @pytest.mark.parametrize("name", [name for name in TRAINED if name in BUILT])
 def test_optimisers_of_every_variant_find_their_parameters(name):
     system = catalogue.load(name)
-    facts = _facts(system, next(iter(system.published.values())))
-    for preset, variant in itertools.product(system.presets, system.variants):
+    facts = _facts(system, next(iter(system.settings.published.values())))
+    for preset, variant in itertools.product(system.settings.presets, system.variants):
         config = system.configure(preset, variant)
         with torch.device("meta"):
             model = system.build(config, facts)
         for phase in system.phases(config, facts).values():
             specs = phase.optimisers() if phase.epochs or phase.steps else {}
             for which, spec in specs.items():
-                build_optimiser(spec, system.parameters(model, which, alone=len(specs) == 1))
+                build_optimiser(spec, system.part(model, which))
 
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_the_loss_it_names_falls_as_it_says(name, trained):
-    learns = catalogue.load(name).learns
+    learns = catalogue.load(name).settings.learns
     records = [r for r in trained(name).metrics() if learns.loss in r.get("losses", {})]
     values = [r["losses"][learns.loss] for r in records if r["phase"] == records[0]["phase"]]
     some = max(len(values) // 10, 1)
@@ -275,7 +307,7 @@ def test_the_loss_it_names_falls_as_it_says(name, trained):
 def test_a_run_stopped_with_workers_goes_on_to_the_bits_of_one_without(name, trained, tmp_path):
     whole = trained(name)
     parted = start(name, whole.order.config, tmp_path, whole.order.variant, workers=1)
-    stop_and_go_on(parted, step=catalogue.load(name).learns.steps // 2 + 1)
+    stop_and_go_on(parted, step=catalogue.load(name).settings.learns.steps // 2 + 1)
     assert (parted.folder / "last.safetensors").read_bytes() == (whole.folder / "last.safetensors").read_bytes()
     assert parted.metrics() == whole.metrics()
     assert parted.metrics_found == whole.metrics_found
@@ -296,7 +328,11 @@ def test_the_weights_file_alone_rebuilds_the_model(name, trained):
 def test_evaluation_gives_the_same_numbers_twice(name, trained, tmp_path):
     system = catalogue.load(name)
     weights = trained(name).weights if system.trains else None
-    model, config, facts = None, system.configure("tiny"), system.facts_type() if not system.offers("build") else None
+    model, config, facts = (
+        None,
+        system.configure("tiny"),
+        system.settings.facts() if not system.offers("build") else None,
+    )
     if weights:
         model, identity = load_model(weights)
         config, facts = identity.config, identity.facts
@@ -312,7 +348,7 @@ def test_evaluation_gives_the_same_numbers_twice(name, trained, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_written_outside_the_runs_folder(name, here):
     system = catalogue.load(name)
-    config = short(system, 2, system.learns.changes if system.learns else None)
+    config = short(system, 2, system.settings.learns.changes if system.settings.learns else None)
     run = start(name, config, here / "runs", variant=next(iter(system.variants)))
     with written() as paths:
         execute(run, Progress())
@@ -410,7 +446,7 @@ def test_every_variant_exports_or_says_what_cannot(name, target, tmp_path):
     if target == "onnx":
         pytest.importorskip("onnxscript")
     system = catalogue.load(name)
-    facts = _facts(system, next(iter(system.published.values())))
+    facts = _facts(system, next(iter(system.settings.published.values())))
     for variant in system.variants:
         config = system.configure("tiny", variant)
         torch.manual_seed(0)
@@ -428,7 +464,7 @@ def test_every_variant_exports_or_says_what_cannot(name, target, tmp_path):
 
 @pytest.mark.parametrize(("name", "claim"), EXACT, ids=[f"{name}-{claim.id}" for name, claim in EXACT])
 def test_an_exact_claim_holds(name, claim):
-    judgement = judge(claim, None)
+    judgement = judge(claim, RunEvidence(catalogue.load(name), {}))
     assert judgement.verdict == "holds", judgement
 
 

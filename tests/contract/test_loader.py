@@ -6,7 +6,7 @@ import signal
 import pytest
 import torch
 
-from vergence.contract.loader import Augmented, InOrder, Plan
+from vergence.contract.loader import Augmented, BatchPlan, InOrder
 from vergence.core.errors import VergenceError
 
 
@@ -20,13 +20,15 @@ def take(stream, count):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_stream_entered_midway_gives_what_the_whole_one_gave_there(workers):
-    whole = take(Plan(noisy(), 6, (0, "train")).stream(0, 0), 9)  # three batches an epoch: the last two are left out
-    midway = take(Plan(noisy(), 6, (0, "train")).stream(1, 2, workers), 4)
+    whole = take(
+        BatchPlan(noisy(), 6, (0, "train")).stream(0, 0), 9
+    )  # three batches an epoch: the last two are left out
+    midway = take(BatchPlan(noisy(), 6, (0, "train")).stream(1, 2, workers), 4)
     assert midway == whole[5:9]
 
 
 def test_an_epoch_has_every_sample_once_in_an_order_of_its_own():
-    plan = Plan(list(range(20)), 6, (0,), drop_last=False)
+    plan = BatchPlan(list(range(20)), 6, (0,), drop_last=False)
     first, second = (sum(plan.epoch(e), []) for e in range(2))
     assert sorted(first) == sorted(second) == list(range(20))
     assert first != second
@@ -39,7 +41,7 @@ def test_the_pieces_of_all_processes_make_the_batch_and_their_weights_its_mean(p
     for batch in range(4):  # the last one has five samples
         seen, means = [], []
         for rank in range(world):
-            plan = Plan(data, 6, (0,), drop_last=False, pieces=pieces, rank=rank, world=world)
+            plan = BatchPlan(data, 6, (0,), drop_last=False, pieces=pieces, rank=rank, world=world)
             stream = plan.stream(0, batch)
             parts = [next(stream) for _ in plan.weights(0, batch)]
             seen += [value for part in parts for value in part.tolist()]
@@ -51,7 +53,7 @@ def test_the_pieces_of_all_processes_make_the_batch_and_their_weights_its_mean(p
 
 def test_a_batch_that_cannot_be_shared_is_refused():
     with pytest.raises(VergenceError, match="batch of 1 samples cannot be shared by 2 processes"):
-        Plan([1, 2, 3], 2, (0,), drop_last=False, world=2).epoch(0)
+        BatchPlan([1, 2, 3], 2, (0,), drop_last=False, world=2).epoch(0)
 
 
 def test_data_may_make_its_own_batches():
@@ -62,17 +64,17 @@ def test_data_may_make_its_own_batches():
         def collate(self, samples):
             return "+".join(samples)
 
-    stream = Plan(Pairs("abcd"), 2, (0,)).stream(0, 0)
+    stream = BatchPlan(Pairs("abcd"), 2, (0,)).stream(0, 0)
     assert [next(stream) for _ in range(3)] == ["a+c", "b+d", "a+c"]
 
 
 def test_a_batch_larger_than_the_data_is_the_data():
-    assert [sorted(b) for b in Plan([5, 6, 7], 10, (0,)).epoch(0)] == [[0, 1, 2]]
+    assert [sorted(b) for b in BatchPlan([5, 6, 7], 10, (0,)).epoch(0)] == [[0, 1, 2]]
 
 
 def test_empty_data_is_refused():
     with pytest.raises(VergenceError, match="training data is empty"):
-        Plan([], 4, (0,))
+        BatchPlan([], 4, (0,))
 
 
 def test_in_order_leaves_nothing_out_and_draws_nothing():
@@ -98,7 +100,7 @@ class Deadly(list):
 def test_what_is_wrong_with_a_sample_is_one_sentence_with_workers_too(workers):
     with pytest.raises(VergenceError, match=r"^picture 3 is not readable$"):
         list(InOrder(Bad(range(5)), range(5), 2, workers))
-    stream = Plan(Bad(range(5)), 1, (0,)).stream(0, 0, workers)
+    stream = BatchPlan(Bad(range(5)), 1, (0,)).stream(0, 0, workers)
     with pytest.raises(VergenceError, match=r"^picture 3 is not readable$"):
         for _ in range(5):
             next(stream)

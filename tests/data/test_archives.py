@@ -7,9 +7,10 @@ import zipfile
 
 import pytest
 
+from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
 from vergence.data.archives import unpacked
-from vergence.data.layouts import Layout, find
+from vergence.data.layouts import find
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from PIL import Image
 
 from vergence.core.errors import VergenceError
 from vergence.data import images
-from vergence.data.draw import Panel, grid, overlay
+from vergence.drawing.grid import Panel, grid, overlay
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
-from vergence.data.layouts import Layout, find
+from vergence.data.layouts import find
 
 LAYOUTS = {"cifar10": Layout(lambda p, s: p, "the batches"), "folder": Layout(lambda p, s: p, "class folders")}
 

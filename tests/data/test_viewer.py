@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from vergence.data import viewer
-from vergence.data.viewer import Layer, View, page, picture, turned
+from vergence.drawing.viewer import Layer, View, page, picture, turned
 
 
 def read(path):

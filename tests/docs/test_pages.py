@@ -14,7 +14,7 @@ from vergence import catalogue
 from vergence.cli import train as training
 from vergence.cli import use
 from vergence.cli.main import COMMANDS, main
-from vergence.engine.weights import Identity
+from vergence.contract.identity import Identity
 from vergence.runs.order import Order
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from vergence.engine.cost import count
 
 def test_parameters_and_multiply_adds_of_tiny_snl_are_the_sum_of_its_layers():
     system = catalogue.load("snl")
-    counted = count(system, system.configure("tiny", "nl"), system.facts_type(2))
+    counted = count(system, system.configure("tiny", "nl"), system.settings.facts(2))
     convolutions = (
         3 * 8 * 9 * 56**2  # stem
         + 2 * 8 * 8 * 9 * 56**2  # stage 1
@@ -29,7 +29,7 @@ def test_a_system_without_a_model_costs_nothing():
 
 def test_counting_needs_no_memory_for_the_published_size():
     system = catalogue.load("snl")
-    counted = count(system, system.configure("paper-imagenet", "none"), system.facts_type(1000))
+    counted = count(system, system.configure("paper-imagenet", "none"), system.settings.facts(1000))
     assert counted.parameters == 25_557_032
     assert 4.0e9 < counted.macs < 4.2e9  # the 4.09 G that the field quotes for ResNet-50
     assert torch.get_default_device().type == "cpu"

@@ -11,7 +11,8 @@ from torch import nn
 from helpers import short, start, stop_and_go_on
 from vergence import catalogue
 from vergence.contract.about import About
-from vergence.contract.system import Metric, System, Variant
+from vergence.contract.settings import Metric, Variant
+from vergence.contract.system import System
 from vergence.contract.training import Optimiser, Phase, Schedule, Training
 from vergence.core.errors import Diverged, VergenceError
 from vergence.core.files import load_tensors
@@ -77,14 +78,14 @@ def weights(run):
 
 def plain_loop(config, pieces=1):
     """The same training as a bare loop, on the batches that the run saw."""
-    from vergence.contract.loader import Plan
+    from vergence.contract.loader import BatchPlan
     from vergence.core.seeding import derive
 
     torch.manual_seed(derive(config.seed, "build"))
     model = nn.Linear(1, 1)
     spec = config.train.optimiser
     optimiser = torch.optim.SGD(model.parameters(), lr=spec.lr, momentum=spec.momentum)
-    stream = Plan(Line().data(None, "train"), config.train.batch, (config.seed, "train")).stream(0, 0)
+    stream = BatchPlan(Line().data(None, "train"), config.train.batch, (config.seed, "train")).stream(0, 0)
     for step in range(config.train.steps):
         x, y = next(stream)
         for group in optimiser.param_groups:

@@ -9,7 +9,7 @@ from vergence.recognition.synth import COLOURS, LARGE, MARK, SHADES, SMALL, rela
 
 @pytest.fixture(scope="module")
 def pictures():
-    settings = catalogue.load("snl").presets["tiny"].data
+    settings = catalogue.load("snl").settings.presets["tiny"].data
     return relations(1200, settings.size, settings.noise, "test")
 
 
@@ -42,7 +42,7 @@ def test_the_tiny_network_cannot_see_both_marks_at_once(pictures):
     system = catalogue.load("snl")
     config = system.configure("tiny", "none")
     torch.manual_seed(0)
-    network = system.build(config, system.facts_type(2)).double().eval()
+    network = system.build(config, system.settings.facts(2)).double().eval()
     seen = torch.zeros(1, 3, 56, 56, dtype=torch.float64).uniform_(-1, 1).requires_grad_()
     maps = {}
     network.mix.register_forward_hook(lambda m, i, o: maps.update(last=o))

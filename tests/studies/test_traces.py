@@ -15,7 +15,7 @@ from vergence.runs import versions
 from vergence.runs.machine import Runtime
 from vergence.studies import traces
 from vergence.studies.ledger import known, measure, replay, store, with_traces
-from vergence.studies.study import Plan, order_for
+from vergence.studies.study import RunPlan, order_for
 
 NAME = "fake-byhand"
 NEED = Needs("sign", 0)
@@ -32,7 +32,7 @@ def place(tmp_path, monkeypatch):
 
 @pytest.fixture
 def stored(place, tmp_path):
-    entries = measure(NAME, CLAIMS, Plan(tmp_path / "runs", jobs=1), Progress(), "the command")
+    entries = measure(NAME, CLAIMS, RunPlan(tmp_path / "runs", jobs=1), Progress(), "the command")
     store(with_traces(NAME, entries, 1, Progress()), place)
     return place
 
@@ -80,7 +80,7 @@ def test_of_each_variant_the_first_seed_is_traced():
 
 def test_results_of_other_code_are_current_again_once_their_traces_came_out_the_same(stored, other_code, tmp_path):
     assert known(NAME, None)[0].age == "unchecked"
-    outcome, _ = replay(NAME, Plan(tmp_path / "runs", jobs=1), stored, Progress(), "")
+    outcome, _ = replay(NAME, RunPlan(tmp_path / "runs", jobs=1), stored, Progress(), "")
     assert set(outcome.differences) == {"tiny/sign/s0", "tiny/still/s0"}
     assert not any(outcome.differences.values())
     (entry,) = known(NAME, None)
@@ -92,7 +92,7 @@ def test_results_whose_traces_differ_are_stale_and_say_at_which_step(stored, oth
     system = type(catalogue.load(NAME))
     update = system.update
     monkeypatch.setattr(system, "update", lambda self, ctx, *rest: update(self, ctx, *rest) | _more(ctx.step))
-    replay(NAME, Plan(tmp_path / "runs", jobs=1), stored, Progress(), "")
+    replay(NAME, RunPlan(tmp_path / "runs", jobs=1), stored, Progress(), "")
     (entry,) = known(NAME, None)
     assert entry.age == "stale"
     assert "step 3: more is new" in entry.old
@@ -106,7 +106,7 @@ def _more(step):
 
 def test_a_replay_counts_for_the_code_it_was_made_with_alone(stored, tmp_path, monkeypatch):
     monkeypatch.setattr(traces, "fingerprint", lambda name: "another")
-    replay(NAME, Plan(tmp_path / "runs", jobs=1), stored, Progress(), "")
+    replay(NAME, RunPlan(tmp_path / "runs", jobs=1), stored, Progress(), "")
     assert known(NAME, None)[0].age == "unchecked"
 
 

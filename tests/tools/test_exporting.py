@@ -11,11 +11,12 @@ import vergence
 from helpers import short, start
 from vergence import catalogue
 from vergence.cli.main import main
-from vergence.contract.system import NoFacts, System
+from vergence.contract.identity import Identity
+from vergence.contract.settings import NoFacts
+from vergence.contract.system import System
 from vergence.core.errors import VergenceError
 from vergence.core.progress import Progress
 from vergence.engine.execute import execute
-from vergence.engine.weights import Identity
 from vergence.tools import exporting
 from vergence.tools.exporting import CannotExport, export
 

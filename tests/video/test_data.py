@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vergence.contract.loader import InOrder, Plan
+from vergence.contract.loader import BatchPlan, InOrder
 from vergence.core.errors import VergenceError
 from vergence.video.data import Clips, Kept, Labelled, View, even_places, random_places
 from video.ata import fixtures
@@ -130,7 +130,7 @@ def test_batches_carry_what_was_left_out_whoever_reads(four, workers):
     assert batch.label.tolist() == [0, 1, -1, 3]
     assert batch.clips.shape == (4, 1, 4, 3, 32, 32)
     assert len(batch.damaged) == 1
-    drawn = next(Plan(clips, 4, (0,)).stream(0, 0, workers))
+    drawn = next(BatchPlan(clips, 4, (0,)).stream(0, 0, workers))
     assert drawn.clips.shape == (4, 4, 3, 32, 32)
     assert (len(drawn.damaged), min(drawn.label.tolist()) >= 0) == (1, True)
 

@@ -18,7 +18,7 @@ from vergence.app.jobs import INPUTS, Job, Jobs
 from vergence.app.limits import Limits
 from vergence.app.uploads import Upload, check, place, weight
 from vergence.contract.inputs import Kind
-from vergence.contract.system import System
+from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError
 from vergence.core.files import read_json
 
@@ -42,7 +42,7 @@ class Demo:
     """One system, ready to be tried."""
 
     gallery: Gallery
-    system: System[Any, Any]
+    system: AnySystem
 
     @property
     def name(self) -> str:
@@ -104,7 +104,7 @@ class Demo:
         """What to do where there are no weights yet."""
         if not self.system.trains:
             return f"There are no weights of {self.name} here yet: make some with `vergence run {self.name}`."
-        took = f", about {self.system.tiny_minutes:g} minutes on two cores" if self.system.tiny_minutes else ""
+        took = f", about {self.system.settings.minutes:g} minutes on two cores" if self.system.settings.minutes else ""
         return f"There are no trained weights of {self.name} here yet. Train the small version first{took}."
 
     # Example --------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from typing import Any
 
 from vergence.contract.config import from_json
 from vergence.contract.inputs import Kind, kinds
-from vergence.contract.system import System
+from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError
 
 FILES = (Kind.IMAGE, Kind.IMAGES, Kind.VIDEO, Kind.VIDEOS, Kind.CLOUD, Kind.FOLDER, Kind.GRAPH)
@@ -57,12 +57,12 @@ class Field:
         return self.kind in (Kind.IMAGES, Kind.VIDEOS, Kind.FOLDER)
 
 
-def form(system: System[Any, Any]) -> tuple[Field, ...]:
+def form(system: AnySystem) -> tuple[Field, ...]:
     """What a system's prediction asks for; empty where it offers none."""
-    if system.inputs_type is None or not system.offers("predict"):
+    if system.settings.inputs is None or not system.offers("predict"):
         return ()
     found: list[Field] = []
-    for field in _fields(system.inputs_type):
+    for field in _fields(system.settings.inputs):
         if field.kind is Kind.TEXT and not field.required and _FILE.search(field.help):
             continue
         if field.kind in PICKED:
@@ -112,7 +112,7 @@ def documented(kind: type) -> dict[str, str]:
     return found
 
 
-def filled(system: System[Any, Any], values: dict[str, Any]) -> Any:
+def filled(system: AnySystem, values: dict[str, Any]) -> Any:
     """The system's inputs from what was given, by field; what was left out keeps its default."""
     name, given = system.about.name, dict[str, Any]()
     fields = form(system)
@@ -126,8 +126,8 @@ def filled(system: System[Any, Any], values: dict[str, Any]) -> Any:
                 given[field.name] = []
             continue
         given[field.name] = _plain(field, value)
-    assert system.inputs_type is not None
-    return from_json(system.inputs_type, given, f"{name}'s inputs")
+    assert system.settings.inputs is not None
+    return from_json(system.settings.inputs, given, f"{name}'s inputs")
 
 
 def several_or_none(field: Field) -> bool:

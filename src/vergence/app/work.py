@@ -13,10 +13,11 @@ from typing import Any
 from vergence import catalogue
 from vergence.app.jobs import INPUTS, MADE, ORDER, OUTPUTS
 from vergence.contract.config import from_json, to_json
+from vergence.contract.identity import Identity
 from vergence.core.errors import VergenceError, reason
 from vergence.core.files import read_json, write_json
 from vergence.core.progress import show_progress
-from vergence.engine.weights import Identity, load_model_of
+from vergence.engine.weights import load_model_of
 
 TEXTS = (".csv", ".tsv", ".json", ".txt", ".html", ".geojson", ".md")
 
@@ -27,15 +28,15 @@ def work(folder: Path) -> None:
 
     order = read_json(folder / ORDER)
     system = catalogue.load(order["system"])
-    assert system.inputs_type is not None
-    inputs: Any = from_json(system.inputs_type, order["inputs"], f"{order['system']}'s inputs")
+    assert system.settings.inputs is not None
+    inputs: Any = from_json(system.settings.inputs, order["inputs"], f"{order['system']}'s inputs")
     with show_progress() as progress:
         task = progress.start("opening the weights" if order["weights"] else "beginning", None)
         model: Any = None
         if order["weights"]:
             model, identity = load_model_of(system, Path(order["weights"]))
         else:
-            identity = Identity(order["system"], "tiny", "", system.configure("tiny"), system.facts_type())
+            identity = Identity(order["system"], "tiny", "", system.configure("tiny"), system.settings.facts())
         progress.finish(task)
         task = progress.start("computing", None)
         made = run_prediction(system, identity, model, inputs, folder / OUTPUTS, None, progress)

@@ -35,7 +35,7 @@ class BenchOptions:
     engine: bool = True
     """Measure what the engine adds to a training step, for systems that one optimiser trains."""
     only: str = ""
-    """Only contests whose name holds this text."""
+    """Only the contest with this id, or those whose title holds this text."""
     busy: bool = False
     """Compare even if others compute on this machine."""
     store: bool = False
@@ -80,7 +80,7 @@ def _contests(name: str, options: BenchOptions, progress: Progress) -> list[dict
     from vergence.engine.bench import memory, race, refuse_if_busy
 
     module = catalogue.bench(name)
-    found = [c for c in module.contests() if options.only in c.name] if module else []
+    found = [c for c in module.contests() if options.only in (c.id, "") or options.only in c.title] if module else []
     results = []
     for contest in progress.track(found, f"bench {name}"):
         timed = race(contest, options.rounds, options.threads)

@@ -23,7 +23,7 @@ from vergence.core.progress import show_progress
 from vergence.runs.machine import Runtime
 from vergence.runs.versions import refuse_uncommitted
 from vergence.studies.ledger import Entry, known, measure, replay, store, with_traces
-from vergence.studies.study import Plan
+from vergence.studies.study import RunPlan
 
 DESCRIPTION = """Measure claims and judge them by a rule fixed beforehand: several values hold if the 90 % interval of
 their mean is beyond the threshold. Runs that claims need are trained once and kept; stop and call again to go on."""
@@ -66,7 +66,7 @@ def claims(args: Sequence[str]) -> int:
         refuse_uncommitted()
     if options.background:
         return _in_background(args, options.output)
-    plan = Plan(options.output.runs, options.jobs, options.fresh, options.store, options.runtime)
+    plan = RunPlan(options.output.runs, options.jobs, options.fresh, options.store, options.runtime)
     if options.replay:
         return _replay(names, options, plan, args)
     entries: list[Entry] = []
@@ -91,7 +91,7 @@ def _place(name: str, options: ClaimsOptions) -> Path:
     return catalogue.folder(name) / "results" if options.store else options.output.runs / name
 
 
-def _replay(names: Sequence[str], options: ClaimsOptions, plan: Plan, args: Sequence[str]) -> int:
+def _replay(names: Sequence[str], options: ClaimsOptions, plan: RunPlan, args: Sequence[str]) -> int:
     command = shlex.join(["vergence", "claims", *without_place(args)])
     traces: dict[str, dict[str, str]] = {}
     exact: list[Entry] = []

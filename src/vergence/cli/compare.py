@@ -14,7 +14,7 @@ from vergence import catalogue
 from vergence.cli.options import read
 from vergence.cli.show import document, table
 from vergence.contract.config import to_json
-from vergence.contract.system import Metric
+from vergence.contract.settings import Metric
 from vergence.core.errors import VergenceError
 from vergence.core.progress import clock
 from vergence.studies.comparison import Comparison, Curve, difference

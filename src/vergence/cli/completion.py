@@ -189,22 +189,22 @@ def _asked(name: str, what: str) -> dict[str, Any]:
         return {layout: list(systems) for layout, systems in layouts().items()}
     system = catalogue.load(name)
     if what == "names":
-        return {"--preset": list(system.presets), "--variant": list(system.variants)}
+        return {"--preset": list(system.settings.presets), "--variant": list(system.variants)}
     from vergence.cli.options import Output
     from vergence.cli.train import TrainOptions
     from vergence.cli.use import EvalOptions, PredictOptions
     from vergence.runs.machine import Machine, Runtime
 
     parts: Mapping[str, Sequence[Any]] = {
-        "train": (TrainOptions, Output, Runtime, system.config_type),
-        "eval": (EvalOptions, Output, Machine, system.config_type),
-        "predict": (system.inputs_type, PredictOptions, Output, Machine),
+        "train": (TrainOptions, Output, Runtime, system.settings.config),
+        "eval": (EvalOptions, Output, Machine, system.settings.config),
+        "predict": (system.settings.inputs, PredictOptions, Output, Machine),
     }
     return {
         flag: choices
         for part in parts[what]
         if part is not None
-        for flag, choices in flags(part, defaults=part is system.config_type)
+        for flag, choices in flags(part, defaults=part is system.settings.config)
     }
 
 

@@ -17,14 +17,14 @@ from vergence import catalogue
 from vergence.cli.options import Output, read, take_name, without_place
 from vergence.cli.show import claims_table, document, metrics_table
 from vergence.contract.claims import Needs
-from vergence.contract.system import System
+from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.progress import Progress, show_progress
 from vergence.runs.folder import Run
 from vergence.runs.machine import Runtime
 from vergence.runs.versions import refuse_uncommitted
 from vergence.studies.ledger import Entry, known, measure, store
-from vergence.studies.study import Plan, obtain, order_for
+from vergence.studies.study import RunPlan, obtain, order_for
 
 if TYPE_CHECKING:
     from vergence.studies.subject import Subject
@@ -77,7 +77,7 @@ def run(args: Sequence[str]) -> int:
     command = shlex.join(["vergence", "run", *without_place(args)])
     if options.store:
         refuse_uncommitted()
-    plan = Plan(options.output.runs, options.jobs, options.fresh, options.store, options.runtime)
+    plan = RunPlan(options.output.runs, options.jobs, options.fresh, options.store, options.runtime)
     with show_progress(options.output.quiet) as progress:
         found = obtain(orders, plan, progress)
         by_variant: dict[str, list[Run]] = {}
@@ -100,14 +100,14 @@ def run(args: Sequence[str]) -> int:
     return 0
 
 
-def _other_data(system: System[Any, Any], options: RunOptions) -> tuple[tuple[str, Any], ...]:
+def _other_data(system: AnySystem, options: RunOptions) -> tuple[tuple[str, Any], ...]:
     if not options.data:
         return ()
     data = getattr(system.configure(options.preset), "data", None)
     return (("data" if isinstance(data, str) else "data.source", options.data),)
 
 
-def _variants(system: System[Any, Any], options: RunOptions) -> list[str]:
+def _variants(system: AnySystem, options: RunOptions) -> list[str]:
     for variant in options.variants:
         if variant not in system.variants:
             raise VergenceError(
@@ -118,14 +118,14 @@ def _variants(system: System[Any, Any], options: RunOptions) -> list[str]:
     return [name for name, variant in system.variants.items() if variant.headline or options.all]
 
 
-def _seeds(system: System[Any, Any], options: RunOptions, variant: str) -> list[int]:
+def _seeds(system: AnySystem, options: RunOptions, variant: str) -> list[int]:
     named = [need for claim in system.claims for need in claim.needs] if options.claimed else []
     own = {need.seed for need in named if (need.variant, need.preset, need.changes) == (variant, options.preset, ())}
     return sorted(own | set(range(options.seeds)))
 
 
 def _judge(
-    name: str, system: System[Any, Any], plan: Plan, progress: Progress, command: str, there: set[Needs]
+    name: str, system: AnySystem, plan: RunPlan, progress: Progress, command: str, there: set[Needs]
 ) -> list[Entry]:
     """Exact claims now, and empirical ones whose runs are all here; the others as they are known."""
     ready = [c for c in system.claims if c.kind == "exact" or (c.needs and there.issuperset(c.needs))]
@@ -143,7 +143,7 @@ def _report(subject: Subject, options: RunOptions, progress: Progress) -> Path:
 
 
 def _tell(
-    system: System[Any, Any], options: RunOptions, runs: dict[str, list[Run]], entries: list[Entry], report: Path
+    system: AnySystem, options: RunOptions, runs: dict[str, list[Run]], entries: list[Entry], report: Path
 ) -> None:
     rows: dict[str, dict[str, float]] = {}
     for variant, done in runs.items():

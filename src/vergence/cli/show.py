@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from vergence.contract.system import Metric
+from vergence.contract.settings import Metric
 from vergence.core.files import finite
 from vergence.studies.ledger import Entry
 

@@ -12,7 +12,6 @@ from vergence import catalogue
 from vergence.cli.options import Output, joined, peek, read, take_name
 from vergence.cli.show import document, metrics_table
 from vergence.contract.config import to_json
-from vergence.contract.system import System
 from vergence.core.errors import VergenceError
 from vergence.core.progress import show_progress
 from vergence.engine.distribute import launch, leads, under_torchrun
@@ -69,7 +68,7 @@ def _starting_point(args: Sequence[str], old: Run | None) -> tuple[Order, list[s
         name, rest = take_name(args, "train")
         system = catalogue.load(name)
         preset = peek(rest, "--preset") or "tiny"
-        variant = peek(rest, "--variant") or default_variant(system, preset)
+        variant = peek(rest, "--variant") or system.settings.default_variant(preset)
         return Order(name, preset, variant, system.configure(preset, variant)), rest
     order = old.order
     for flag in ("--preset", "--variant"):
@@ -78,12 +77,6 @@ def _starting_point(args: Sequence[str], old: Run | None) -> tuple[Order, list[s
     if args and not args[0].startswith("-") and args[0] != order.system:
         raise VergenceError(f"{old.folder} is a run of {order.system!r}, not of {args[0]!r}")
     return order, [a for n, a in enumerate(args) if n or a.startswith("-")]
-
-
-def default_variant(system: System[Any, Any], preset: str) -> str:
-    """The variant that the preset is, as it stands."""
-    plain = system.configure(preset)
-    return next((v for v in system.variants if system.configure(preset, v) == plain), next(iter(system.variants)))
 
 
 def _old_run(args: Sequence[str]) -> Run | None:

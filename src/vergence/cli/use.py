@@ -11,7 +11,7 @@ from typing import Any, Literal
 from vergence import catalogue
 from vergence.cli.options import Output, asks_for_help, joined, peek, read, take_name
 from vergence.cli.show import document, metrics_table, table
-from vergence.contract.system import System
+from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError
 from vergence.core.progress import Progress, show_progress
 from vergence.runs.folder import ROOT, runs
@@ -69,11 +69,11 @@ def _read_eval(config: Any, args: Sequence[str], name: str, described: str) -> A
 def predict(args: Sequence[str]) -> int:
     name, rest = take_name(args, "predict")
     system = catalogue.load(name)
-    if system.inputs_type is None or not system.offers("predict"):
+    if system.settings.inputs is None or not system.offers("predict"):
         raise system.not_offered("prediction on files")
     rest = ["--output" if a == "-o" else a for a in rest]
     parts = [
-        ("inputs", system.inputs_type),
+        ("inputs", system.settings.inputs),
         ("options", PredictOptions()),
         ("output", Output()),
         ("machine", Machine()),
@@ -93,18 +93,19 @@ def predict(args: Sequence[str]) -> int:
     return 0
 
 
-def _weights(system: System[Any, Any], args: Sequence[str], needed: bool = True) -> tuple[Any, Any, Path | None]:
+def _weights(system: AnySystem, args: Sequence[str], needed: bool = True) -> tuple[Any, Any, Path | None]:
     """:func:`find_weights`, before the whole line can be read."""
     return find_weights(system, peek(args, "--weights") or "", Path(peek(args, "--runs") or ROOT), needed)
 
 
-def find_weights(system: System[Any, Any], given: str, root: Path, needed: bool = True) -> tuple[Any, Any, Path | None]:
+def find_weights(system: AnySystem, given: str, root: Path, needed: bool = True) -> tuple[Any, Any, Path | None]:
     """The model, what it is, and its file: those given, else the newest run's; without a model, the preset."""
-    from vergence.engine.weights import Identity, load_model_of
+    from vergence.contract.identity import Identity
+    from vergence.engine.weights import load_model_of
 
     name = system.about.name
     if not (system.offers("build") and (needed or given)):
-        return None, Identity(name, "tiny", "", system.configure("tiny"), system.facts_type()), None
+        return None, Identity(name, "tiny", "", system.configure("tiny"), system.settings.facts()), None
     path = Path(given) if given else _newest_weights(name, root) or _offer_training(system, root)
     return *load_model_of(system, path), path
 
@@ -116,13 +117,13 @@ def _newest_weights(name: str, root: Path) -> Path | None:
     return next((run.weights for run in finished + found), None)
 
 
-def _offer_training(system: System[Any, Any], root: Path) -> Path:
+def _offer_training(system: AnySystem, root: Path) -> Path:
     """Nobody has trained yet: on a terminal, ask; elsewhere say how."""
     name = system.about.name
     if not system.trains:
         raise VergenceError(f"no weights of {name} here: give --weights FILE, or make some with `vergence run {name}`")
     how = f"vergence train {name}"
-    took = f", about {system.tiny_minutes:g} minutes on two cores" if system.tiny_minutes else ""
+    took = f", about {system.settings.minutes:g} minutes on two cores" if system.settings.minutes else ""
     question = f"no weights of {name} here: give --weights FILE, or train some first with `{how}` (tiny{took})"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise VergenceError(question)

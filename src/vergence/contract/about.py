@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+VENUES = {
+    "CVPR": "Conference on Computer Vision and Pattern Recognition (CVPR)",
+    "ECCV": "European Conference on Computer Vision (ECCV)",
+    "ICCV": "International Conference on Computer Vision (ICCV)",
+    "IJCAI": "International Joint Conference on Artificial Intelligence (IJCAI)",
+    "NeurIPS": "Advances in Neural Information Processing Systems (NeurIPS)",
+    "WACV": "Winter Conference on Applications of Computer Vision (WACV)",
+}
+"""Conferences in full, as BibTeX entries name them."""
+
 
 @dataclass(frozen=True)
 class About:
@@ -13,11 +23,30 @@ class About:
     title: str
     authors: tuple[str, ...]
     venue: str
+    """Short, with the year at its end: "ECCV 2020"."""
     tasks: tuple[str, ...]
     summary: str
-    citation: str
-    """BibTeX."""
+    key: str
+    """Of its BibTeX entry: "puy2020flot"."""
     licence: str = "Apache-2.0"
     """Of this implementation."""
     intended_use: str = "Research and engineering on data that you may use."
     links: tuple[str, ...] = ()
+
+    @property
+    def citation(self) -> str:
+        """BibTeX."""
+        place, _, year = self.venue.rpartition(" ")
+        fields = {
+            "title": f"{{{self.title}}}",  # braces keep its capitals
+            "author": " and ".join(map(_surname_first, self.authors)),
+            "booktitle": VENUES.get(place, place),
+            "year": year,
+        }
+        lines = [f"  {name}={{{value}}}" for name, value in fields.items()]
+        return f"@inproceedings{{{self.key},\n" + ",\n".join(lines) + "\n}"
+
+
+def _surname_first(author: str) -> str:
+    given, _, surname = author.rpartition(" ")
+    return f"{surname}, {given}" if given else surname

@@ -11,6 +11,9 @@ from typing import Any
 class Contest:
     """One of ours against rivals that do the same; each call does the whole work once."""
 
-    name: str
+    id: str
+    """Short and unique in the system's bench: claims of cost name it."""
+    title: str
+    """What is timed, at which size."""
     ours: Callable[[], Any]
     rivals: Mapping[str, Callable[[], Any]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from vergence.core.errors import VergenceError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["exact", "cost", "empirical"]
 Verdict = Literal["holds", "does not hold", "not resolved at this scale", "cannot be judged here"]
+Sense = Literal["at most", "at least", "below", "above"]
 KINDS: tuple[Kind, ...] = ("exact", "cost", "empirical")
 CONFIDENCE = 0.90
 _SENSES = {"at most": operator.le, "at least": operator.ge, "below": operator.lt, "above": operator.gt}
@@ -50,10 +51,13 @@ class Evidence(Protocol):
         """The trained model, in evaluation mode."""
 
     def times(self, contest: str) -> Mapping[str, Sequence[float]]:
-        """By rival, how many times as fast ours is in a contest of the system's bench, a ratio a round."""
+        """Speed-up over each rival in the contest with this id of the system's bench: one ratio per round."""
 
     def memory(self, contest: str) -> Mapping[str, float]:
-        """By rival, how many times as much memory it holds as ours in a contest of the system's bench."""
+        """How many times the memory of ours each rival holds in the contest with this id of the system's bench."""
+
+    def parameters(self, preset: str, variant: str | None = None) -> int:
+        """How many parameters the model of a preset of published size has."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class Claim:
     kind: Kind
     measure: Callable[[Evidence], float | Sequence[float]]
     threshold: float
-    sense: Literal["at most", "at least", "below", "above"] = "at most"
+    sense: Sense = "at most"
     """``below`` and ``above`` are strict: a tie does not hold."""
     unit: str = ""
     paper: str = ""
@@ -127,6 +131,62 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return mean - reach, mean + reach
 
 
+Run = str | tuple[str, str] | Needs
+"""A run that a comparison names: a variant of ``tiny``, a variant and a preset, or all of it."""
+Seeds = int | Sequence[int]
+"""How many seeds, from 0; or which."""
+
+
+def compared(
+    id: str,
+    statement: str,
+    source: str,
+    runs: Mapping[str, Run],
+    measure: Callable[[Mapping[str, Mapping[str, float]]], float],
+    *,
+    threshold: float = 0.0,
+    sense: Sense = "above",
+    seeds: Seeds = 5,
+    unit: str = "",
+    paper: str = "",
+) -> Claim:
+    """An empirical claim about metrics of several runs with the same seed: ``measure({name: metrics})`` for each seed.
+
+    ::
+
+        compared("refined", "Refinement helps.", "Table 1", {"run": "flot"},
+                 lambda of: of["run"]["epe_before"] - of["run"]["epe"], seeds=3, unit="m")
+    """
+    by_seed = _by_seed(runs, seeds)
+
+    def judge(evidence: Evidence) -> Sequence[float]:
+        return [measure({name: evidence.metrics(need) for name, need in needs.items()}) for needs in by_seed]
+
+    return Claim(id, statement, source, "empirical", judge, threshold, sense, unit, paper, _all(by_seed))
+
+
+def compared_models(
+    id: str,
+    statement: str,
+    source: str,
+    runs: Mapping[str, Run],
+    measure: Callable[[Mapping[str, Any]], float],
+    *,
+    threshold: float = 0.0,
+    sense: Sense = "above",
+    seeds: Seeds = 5,
+    unit: str = "",
+    paper: str = "",
+) -> Claim:
+    """Like :func:`compared`, for claims about the trained models themselves: ``measure({name: model})``."""
+    by_seed = _by_seed(runs, seeds)
+
+    def judge(evidence: Evidence) -> Sequence[float]:
+        return [measure({name: evidence.model(need) for name, need in needs.items()}) for needs in by_seed]
+
+    return Claim(id, statement, source, "empirical", judge, threshold, sense, unit, paper, _all(by_seed))
+
+
 def above(
     id: str,
     statement: str,
@@ -136,16 +196,71 @@ def above(
     worse: str,
     metric: str,
     margin: float = 0.0,
-    seeds: int = 5,
+    seeds: Seeds = 5,
     preset: str = "tiny",
     unit: str = "",
     paper: str = "",
 ) -> Claim:
     """An empirical claim that one variant beats another: paired seeds, the difference above ``margin``."""
-    pairs = [(Needs(better, s, preset), Needs(worse, s, preset)) for s in range(seeds)]
+    runs = {"better": (better, preset), "worse": (worse, preset)}
 
-    def measure(evidence: Evidence) -> Sequence[float]:
-        return [evidence.metrics(b)[metric] - evidence.metrics(w)[metric] for b, w in pairs]
+    def lead(of: Mapping[str, Mapping[str, float]]) -> float:
+        return of["better"][metric] - of["worse"][metric]
 
-    needs = tuple(need for pair in pairs for need in pair)
-    return Claim(id, statement, source, "empirical", measure, margin, "above", unit, paper, needs)
+    return compared(id, statement, source, runs, lead, threshold=margin, seeds=seeds, unit=unit, paper=paper)
+
+
+def faster(
+    id: str,
+    statement: str,
+    source: str,
+    contest: str,
+    rival: str,
+    *,
+    threshold: float,
+    sense: Sense = "at least",
+    paper: str = "",
+) -> Claim:
+    """A claim of cost: how many times as fast as a rival ours is in a contest of the system's bench, by its id."""
+    return Claim(id, statement, source, "cost", lambda e: e.times(contest)[rival], threshold, sense, "times", paper)
+
+
+def lighter(
+    id: str,
+    statement: str,
+    source: str,
+    contest: str,
+    rival: str,
+    *,
+    threshold: float,
+    sense: Sense = "at least",
+    paper: str = "",
+) -> Claim:
+    """A claim of cost: how many times the memory of ours a rival holds in a contest of the system's bench."""
+    return Claim(id, statement, source, "cost", lambda e: e.memory(contest)[rival], threshold, sense, "times", paper)
+
+
+def parameter_counts(id: str, statement: str, source: str, counts: Mapping[str, int], paper: str = "") -> Claim:
+    """An exact claim: how many parameters presets of published size have. A key is a preset or ``preset/variant``."""
+
+    def off(evidence: Evidence) -> float:
+        found = {key: evidence.parameters(*key.split("/", 1)) for key in counts}
+        return float(max(abs(found[key] - count) for key, count in counts.items()))
+
+    return Claim(id, statement, source, "exact", off, 0, unit="parameters off", paper=paper)
+
+
+def _by_seed(runs: Mapping[str, Run], seeds: Seeds) -> list[dict[str, Needs]]:
+    each = range(seeds) if isinstance(seeds, int) else seeds
+    return [{name: _need(run, seed) for name, run in runs.items()} for seed in each]
+
+
+def _need(run: Run, seed: int) -> Needs:
+    if isinstance(run, Needs):
+        return replace(run, seed=seed)
+    variant, preset = (run, "tiny") if isinstance(run, str) else run
+    return Needs(variant, seed, preset)
+
+
+def _all(by_seed: Sequence[Mapping[str, Needs]]) -> tuple[Needs, ...]:
+    return tuple(dict.fromkeys(need for needs in by_seed for need in needs.values()))

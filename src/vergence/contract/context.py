@@ -1,4 +1,4 @@
-"""The one thing passed everywhere: what a piece of work may know of the run it is part of."""
+"""The run context passed to every hook: config, device, randomness, progress and output folder."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from vergence.contract.loader import Data, InOrder
-from vergence.core.errors import Cancelled
+from vergence.contract.data import Data
+from vergence.contract.identity import Identity
+from vergence.contract.loader import InOrder
+from vergence.core.errors import Cancelled, VergenceError
 from vergence.core.files import load_tensors, save_tensors
 from vergence.core.progress import Progress
 
 C = TypeVar("C")
 F = TypeVar("F")
 G = TypeVar("G", Tensor, list[Any])
+Stage = Literal["fit", "validate", "test", "predict"]
 
 
 def _backward(loss: Tensor) -> None:
@@ -30,30 +33,38 @@ def _itself(value: Any) -> Any:
     return value
 
 
+def _load(path: Path) -> tuple[nn.Module, Identity]:
+    raise VergenceError(f"{path} cannot be loaded here: there is no engine behind this context")
+
+
 @dataclass
 class Context(Generic[C, F]):
-    """Config, facts, device, randomness, progress, and the folder that may be written to."""
+    """What a hook may know of the run it is part of."""
 
     config: C
     folder: Path
     """Files go here and nowhere else."""
     facts: F = None  # type: ignore[assignment]  # known once the data has been seen
     """What the data decided. A phase that changes the model's shape replaces them in :meth:`System.start`."""
+    stage: Stage = "fit"
+    """What is being done: training, evaluation between epochs, the final test, or use on a user's files."""
     device: torch.device = torch.device("cpu")
     float_type: torch.dtype | None = None
-    """What the floats of a batch are turned into; None leaves them."""
+    """The type that floats of a batch are converted to; None leaves them."""
     generator: torch.Generator = field(default_factory=torch.Generator)
     """On the device; seeded anew for every step, evaluation, rebuild and prediction."""
     progress: Progress = field(default_factory=Progress)
     cancelled: Callable[[], bool] = bool
     """Whether someone asked the work to stop; long loops of a system's own look at it."""
 
+    # While training
     phase: str = ""
+    """Empty in the final test, and while facts that decide the phases are taken."""
     epoch: int = 0
     step: int = 0
     """Of the phase."""
     turn: str = ""
-    """The optimiser whose losses are asked for, when there are several."""
+    """With several optimisers: the one whose losses are asked for."""
     optimisers: dict[str, Optimizer] = field(default_factory=dict)
     """For updates made by hand; their rates follow the schedule."""
     backward: Callable[[Tensor], None] = _backward
@@ -61,17 +72,22 @@ class Context(Generic[C, F]):
     rebuilt: Mapping[str, Tensor] | None = None
     """What :meth:`System.rebuild` returned last, in this phase."""
     scalars: dict[str, float] = field(default_factory=dict)
-    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By variant, what its run was judged to give: for those who draw it."""
 
+    # For pictures
+    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The metrics of each variant's run."""
+
+    # Given by the engine
     rank: int = 0
     world: int = 1
-    """This process, of so many."""
+    """The number of processes; ``rank`` is this one."""
     workers: int = 0
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
     """The precision that was asked for."""
     agree: Callable[[Any], Any] = _itself
     """What the first process has, in all of them."""
+    load: Callable[[Path], tuple[nn.Module, Identity]] = _load
+    """The model of another weights file, on the device and in evaluation mode, and what it is."""
 
     def log(self, **values: float | Tensor) -> None:
         """Write numbers beside the losses of this step."""
@@ -117,8 +133,8 @@ class Context(Generic[C, F]):
         (they may share the work with :meth:`batches`), the first one writes."""
         path = self.folder / "prepared" / f"{name}.safetensors"
         if not self.agree(path.exists()):
-            made = compute()
+            computed = compute()
             if self.rank == 0:
-                save_tensors(path, made)
+                save_tensors(path, computed)
             self.agree(None)  # it is there when the first process says so
         return load_tensors(path)[0]

@@ -40,6 +40,10 @@ class Kind(Enum):
     CHOICE = "choice"
 
 
+Axes = Literal["camera", "lidar"]
+"""How the coordinates of a cloud point: left, up, forward; or forward, left, up as laser scanners have it."""
+
+
 class Point(NamedTuple):
     """A place in an image, in its own pixels."""
 

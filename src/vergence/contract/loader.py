@@ -1,12 +1,4 @@
-"""From samples to batches, so that nothing depends on workers, processes or where a run was stopped.
-
-Data is anything with a length and samples by index. Three more methods are used when they are there:
-
-* ``draw(index, generator)``: the sample for training, with its random augmentation drawn from ``generator`` (or from
-  PyTorch's own, which is seeded alike; NumPy's and Python's are not);
-* ``batches(size, generator)``: the index batches of one epoch (identity-balanced sampling, buckets by length);
-* ``collate(samples)``: how samples become a batch.
-"""
+"""From samples to batches, so that nothing depends on workers, processes or where a run was stopped."""
 
 from __future__ import annotations
 
@@ -14,22 +6,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, default_collate
 
+from vergence.contract.data import Data
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import derive, generator
-
-
-@runtime_checkable
-class Data(Protocol):
-    """Samples by index."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +33,7 @@ class Augmented:
         return self.augment(self.data[index], generator)
 
 
-class Plan:
+class BatchPlan:
     """Which samples make which batch of which epoch: a function of the seed alone.
 
     Of each batch this process (``rank`` of ``world``) gets its share, cut into ``pieces``.
@@ -121,7 +105,7 @@ class Plan:
 class _Places:
     """Pieces of (epoch, index), from a place in the plan on."""
 
-    plan: Plan
+    plan: BatchPlan
     first_epoch: int
     first_batch: int
 

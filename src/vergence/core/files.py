@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,11 @@ from vergence.core.errors import VergenceError, reason
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def home() -> Path:
+    """Where Vergence keeps what does not belong to a run: ``$VERGENCE_HOME``, or ``~/.cache/vergence``."""
+    return Path(os.environ.get("VERGENCE_HOME") or Path.home() / ".cache" / "vergence")
 
 
 @contextmanager
@@ -52,6 +58,13 @@ def write_text(path: Path, content: str) -> None:
     """Text, whole or not at all."""
     with replacing(path) as partial:
         partial.write_text(content, encoding="utf-8", errors="backslashreplace")  # a file may be called anything
+
+
+def write_table(path: Path, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
+    """A CSV file, whole or not at all."""
+    with replacing(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([heading, *rows])
+    return path
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -168,3 +181,18 @@ def load_archive(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise VergenceError(f"{path} holds a {type(found).__name__}, not a dictionary")
     return found
+
+
+def load_state(path: Path) -> dict[str, Tensor]:
+    """The tensors of a weights file: safetensors, or a torch archive of plain tensors. What wraps them in other
+    people's files (``state_dict``, ``model``, names that begin with ``module.``) is taken off."""
+    from torch import Tensor
+
+    state: Any = load_tensors(path)[0] if path.suffix == ".safetensors" else load_archive(path)
+    for wrapper in ("state_dict", "model"):
+        if isinstance(state.get(wrapper), dict):
+            state = state[wrapper]
+    bad = next((name for name, value in state.items() if not isinstance(value, Tensor)), None)
+    if bad is not None:
+        raise VergenceError(f"{path} is not a file of weights: {bad!r} is a {type(state[bad]).__name__}, not a tensor")
+    return {str(name).removeprefix("module."): tensor for name, tensor in state.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import stat
 import tarfile
@@ -12,6 +11,7 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 from vergence.core.errors import VergenceError
+from vergence.core.files import home
 
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
@@ -41,11 +41,6 @@ def unpacked(path: Path) -> Path:
                 raise VergenceError(f"cannot unpack {path} into {folder}: {error.strerror or error}") from error
     entries = list(folder.iterdir())
     return entries[0] if len(entries) == 1 and entries[0].is_dir() else folder
-
-
-def home() -> Path:
-    """Where Vergence keeps what it made of things outside a run: ``$VERGENCE_HOME``, or ``~/.cache/vergence``."""
-    return Path(os.environ.get("VERGENCE_HOME") or Path.home() / ".cache" / "vergence")
 
 
 def unpack(path: Path, folder: Path) -> None:

@@ -63,6 +63,13 @@ def resized(picture: Tensor, height: int, width: int) -> Tensor:
     return F.interpolate(picture[None], (height, width), mode="bilinear", antialias=True, align_corners=False)[0]
 
 
+def fitted(picture: Tensor, longest: int = 512) -> Tensor:
+    """A picture no longer than ``longest`` on either side, as floats in [0, 1]."""
+    height, width = picture.shape[-2:]
+    share = min(longest / max(height, width), 1.0)
+    return resized(scaled(picture), max(round(height * share), 1), max(round(width * share), 1))
+
+
 def centre(picture: Tensor, resize: int, crop: int) -> Tensor:
     """Shorter side to ``resize``, then the middle ``crop`` x ``crop``."""
     picture = _shorter(picture, resize, crop)

@@ -6,31 +6,20 @@ A path may name the archive that a data set is handed out as; it is unpacked onc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from vergence.contract.data import EMBEDDED, Layout
 from vergence.core.errors import Several, VergenceError, did_you_mean
 from vergence.data.archives import is_archive, unpacked
 
 T = TypeVar("T")
 
-EMBEDDED = "embedded"
 PLAIN = "folder"
 """The layout of a path that names none."""
 
 Missing = Literal["refuse", "skip"]
 """What becomes of a list that names files which are not there: it is refused, or they are left out."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A published way to lay out a data set in files."""
-
-    read: Callable[[Path, str], Any]
-    """``read(path, split)``; refuses what is missing, empty or cut short with one sentence."""
-    about: str
-    """What the files are, for help and errors."""
 
 
 def find(source: str, layouts: Mapping[str, Layout]) -> tuple[Layout, Path] | None:
@@ -43,6 +32,17 @@ def find(source: str, layouts: Mapping[str, Layout]) -> tuple[Layout, Path] | No
     if not there(path):
         raise VergenceError(f"{path} does not exist; expected {layouts[name].about}")
     return layouts[name], unpacked(path) if is_archive(path) else path
+
+
+def read(source: str, layouts: Mapping[str, Layout], split: str, embedded: Callable[[], Any]) -> Any:
+    """What a source names: ``embedded()`` or a split of the data set that a layout reads."""
+    named = find(source, layouts)
+    return embedded() if named is None else named[0].read(named[1], split)
+
+
+def share(count: int, split: str, of: int = 4) -> int:
+    """How many samples an embedded split has: all of ``count`` to train on, a fraction of it to validate and test."""
+    return count if split == "train" else max(count // of, 1)
 
 
 def parse(source: str) -> tuple[str, Path]:

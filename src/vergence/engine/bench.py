@@ -26,7 +26,9 @@ ENOUGH = 0.9
 class Result:
     """How many times as fast as a rival ours is: the median over rounds, and the quartiles."""
 
+    id: str
     contest: str
+    """Its title."""
     rival: str
     ratio: float
     low: float
@@ -60,19 +62,19 @@ def race(contest: Contest, rounds: int, threads: int = 1) -> list[Result]:
         for _ in range(rounds):
             shares.append(core_share())
             times.append({name: _time(run, repeats[name]) for name, run in runners.items()})
-    return [_result(contest.name, rival, times, statistics.median(shares)) for rival in contest.rivals]
+    return [_result(contest, rival, times, statistics.median(shares)) for rival in contest.rivals]
 
 
 def memory(system: str, contest: Contest) -> dict[str, Memory]:
     """What ours and each rival hold, every one of them in a process of its own."""
-    held = {name: child_peak(f"{__name__}:contestant", system, contest.name, name) for name in ("", *contest.rivals)}
+    held = {name: child_peak(f"{__name__}:contestant", system, contest.id, name) for name in ("", *contest.rivals)}
     return {rival: Memory(held[""], held[rival]) for rival in contest.rivals}
 
 
 def contestant(system: str, contest: str, rival: str) -> Callable[[], Any]:
     """One of a system's contestants by name; ours is the nameless one."""
     module = catalogue.bench(system)
-    found = next((c for c in (module.contests() if module else ()) if c.name == contest), None)
+    found = next((c for c in (module.contests() if module else ()) if c.id == contest), None)
     if found is None:
         raise VergenceError(f"{system} has no contest {contest!r}")
     return found.rivals[rival] if rival else found.ours
@@ -108,11 +110,11 @@ def fixed_threads(threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _result(contest: str, rival: str, times: list[dict[str, float]], core: float) -> Result:
+def _result(contest: Contest, rival: str, times: list[dict[str, float]], core: float) -> Result:
     ratios = tuple(t[rival] / t[""] for t in times)
     low, middle, high = statistics.quantiles(ratios, n=4)
     ours, theirs = (statistics.median(t[name] for t in times) for name in ("", rival))
-    return Result(contest, rival, middle, low, high, ours, theirs, ratios, core)
+    return Result(contest.id, contest.title, rival, middle, low, high, ours, theirs, ratios, core)
 
 
 def _repeats(run: Callable[[], Any]) -> int:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from vergence.contract.system import System
+from vergence.contract.system import AnySystem
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ def parameters(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def count(system: System[Any, Any], config: Any, facts: Any) -> Cost | None:
+def count(system: AnySystem, config: Any, facts: Any) -> Cost | None:
     """Parameters and multiply-adds of the model for one sample of its published size; None without a model."""
     if not (system.offers("build") and system.offers("example")):
         return None
     with torch.device("meta"):
-        model = system.build(config, facts).eval()
+        model: nn.Module = system.build(config, facts).eval()
         example = system.example(config, facts)
         # The counter says two operations a multiply-add. On the meta device attention is counted through its products.
         with FlopCounterMode(display=False) as counter, torch.no_grad():

@@ -8,14 +8,14 @@ import torch
 from torch import nn
 
 from vergence.contract.context import Context
-from vergence.contract.loader import Data
-from vergence.contract.system import System
+from vergence.contract.data import Data
+from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import derive, seed_everything
 
 
 def run_evaluation(
-    system: System[Any, Any], ctx: Context[Any, Any], model: nn.Module | None, data: Data
+    system: AnySystem, ctx: Context[Any, Any], model: nn.Module | None, data: Data
 ) -> dict[str, float]:
     """The system's metrics of a model on data: evaluation mode, no gradients, its own fixed randomness."""
     if not len(data):

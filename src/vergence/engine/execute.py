@@ -16,17 +16,19 @@ from torch import nn
 
 from vergence import catalogue
 from vergence.contract.config import to_json
-from vergence.contract.context import Context
-from vergence.contract.system import System
+from vergence.contract.context import Context, Stage
+from vergence.contract.identity import Identity
+from vergence.contract.system import AnySystem
 from vergence.core.errors import Cancelled, Interrupted
 from vergence.core.files import save_tensors, write_json
 from vergence.core.progress import Progress
 from vergence.core.seeding import derive, seed_everything
 from vergence.engine import memory, signals
-from vergence.engine.devices import float_type, make_fabric
+from vergence.engine.contexts import make_context
+from vergence.engine.devices import make_fabric
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.fit import Fit
-from vergence.engine.weights import Identity
+from vergence.engine.weights import metadata
 from vergence.runs.folder import Result, Run
 from vergence.runs.machine import Machine, Runtime
 
@@ -84,46 +86,35 @@ def _carry_on(run: Run, fabric: Fabric, progress: Progress, runtime: Runtime) ->
     return metrics
 
 
-def _untrained(run: Run, system: System[Any, Any], ctx: Context[Any, Any], data: Any) -> nn.Module:
+def _untrained(run: Run, system: AnySystem, ctx: Context[Any, Any], data: Any) -> nn.Module:
     """A model that is used as it is built: kept as weights too, so that it can be judged and used later."""
     order = run.order
     ctx.facts = system.facts(ctx, data)
-    model = system.build(order.config, ctx.facts)
+    model: nn.Module = system.build(order.config, ctx.facts)
     identity = Identity(order.system, order.preset, order.variant, order.config, ctx.facts)
-    save_tensors(run.folder / "last.safetensors", model.state_dict(), identity.metadata(system))
+    save_tensors(run.folder / "last.safetensors", model.state_dict(), metadata(identity, system))
     return model
 
 
 @contextmanager
 def working(
-    system: System[Any, Any],
+    system: AnySystem,
     config: Any,
     folder: Path,
     machine: Machine,
     progress: Progress,
     facts: Any = None,
     fabric: Fabric | None = None,
+    stage: Stage = "test",
 ) -> Iterator[Context[Any, Any]]:
     """A context for work outside training, with its randomness fixed by the config's seed."""
     with undisturbed():
         fabric = fabric or make_fabric(machine)
         seed = getattr(config, "seed", 0)
         seed_everything(fabric.device, seed, "work")
-        generator = torch.Generator(fabric.device).manual_seed(derive(seed, "work", "own"))
-        yield Context(
-            config=config,
-            folder=folder,
-            facts=facts,
-            device=fabric.device,
-            float_type=float_type(machine),
-            generator=generator,
-            progress=progress,
-            workers=machine.workers,
-            rank=fabric.global_rank,
-            world=fabric.world_size,
-            autocast=fabric.autocast,
-            agree=fabric.broadcast,
-        )
+        ctx = make_context(config, folder, fabric, machine, progress, stage, facts)
+        ctx.generator.manual_seed(derive(seed, "work", "own"))
+        yield ctx
 
 
 @contextmanager

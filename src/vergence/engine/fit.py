@@ -20,22 +20,25 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from vergence import catalogue
+from vergence.contract.assets import resolve
 from vergence.contract.config import to_json
-from vergence.contract.context import Context
-from vergence.contract.loader import Data, Plan
-from vergence.contract.system import System
+from vergence.contract.data import Data
+from vergence.contract.identity import Identity
+from vergence.contract.loader import BatchPlan
+from vergence.contract.system import AnySystem
 from vergence.contract.training import Optimiser, Phase, phases_of
 from vergence.core.errors import Cancelled, Diverged, Interrupted
-from vergence.core.files import load_tensors, save_tensors, write_json
+from vergence.core.files import load_state, load_tensors, save_tensors, write_json
 from vergence.core.progress import Progress
 from vergence.core.seeding import derive, seed_everything
 from vergence.engine import checkpoint
-from vergence.engine.devices import float_type, over_processes
+from vergence.engine.contexts import make_context
+from vergence.engine.devices import over_processes
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.record import Recorder
 from vergence.engine.signals import Stop
 from vergence.engine.stepper import NotFinite, Stepper
-from vergence.engine.weights import Identity, insert, insert_what_fits
+from vergence.engine.weights import insert, insert_what_fits, metadata, read_identity
 from vergence.runs.folder import Run
 from vergence.runs.machine import Runtime
 from vergence.runs.order import Order
@@ -75,7 +78,7 @@ class Fit:
     def __init__(self, run: Run, fabric: Fabric, progress: Progress, stop: Stop, runtime: Runtime) -> None:
         self.run, self.fabric, self.progress, self.stop, self.runtime = run, fabric, progress, stop, runtime
         self.order: Order = run.order
-        self.system: System[Any, Any] = catalogue.load(self.order.system)
+        self.system: AnySystem = catalogue.load(self.order.system)
         if not self.system.trains:
             raise self.system.not_offered("training")
         self.place = Place()
@@ -83,20 +86,8 @@ class Fit:
         self.model: nn.Module
         self.stepper: Stepper
         self.began = self.saved = time.monotonic()
-        self.ctx: Context[Any, Any] = Context(
-            config=self.order.config,
-            folder=run.folder,
-            device=fabric.device,
-            float_type=float_type(runtime),
-            generator=torch.Generator(fabric.device),
-            progress=progress,
-            cancelled=stop if fabric.world_size == 1 else bool,  # several processes leave together, between steps
-            workers=runtime.workers,
-            rank=fabric.global_rank,
-            world=fabric.world_size,
-            autocast=fabric.autocast,
-            agree=fabric.broadcast,
-        )
+        self.ctx = make_context(self.order.config, run.folder, fabric, runtime, progress, "fit")
+        self.ctx.cancelled = stop if fabric.world_size == 1 else bool  # several processes leave together, between steps
 
     @property
     def leads(self) -> bool:
@@ -143,10 +134,15 @@ class Fit:
         self._build()
         if self.order.init:
             self.progress.say(insert_what_fits(self.model, Path(self.order.init)))
+        pretrained = getattr(self.order.config, "pretrained", "")
+        if pretrained:
+            path = resolve(pretrained, self.system.settings.assets)
+            told = self.system.load_pretrained(self.order.config, self.model, load_state(path))
+            self.progress.say(f"{told} ({path})")
         return data if known else None
 
     def _go_on(self, found: checkpoint.Checkpoint) -> None:
-        self.ctx.facts = Identity.read(found.metadata, found.folder).facts
+        self.ctx.facts = read_identity(found.metadata, found.folder).facts
         self._build()
         insert(self.model, found.weights, found.folder)
         for name, parameter in self.model.named_parameters():
@@ -185,7 +181,7 @@ class Fit:
     def _run_epochs(self, phase: Phase, base: Data, task: int) -> None:
         ctx, place = self.ctx, self.place
         held_out: Data | None = None
-        plan: Plan | None = None
+        plan: BatchPlan | None = None
         while True:
             finished = self._finished(phase)
             if self._evaluation_is_due(phase, finished):
@@ -196,11 +192,11 @@ class Fit:
             if (place.batch == 0 and self._rebuild(base)) or plan is None:
                 current = base if ctx.rebuilt is None else self.system.rebuilt(ctx, base, ctx.rebuilt)
                 seed = (self.order.config.seed, ctx.phase)
-                plan = Plan(current, phase.batch, seed, phase.drop_last, phase.accumulate, ctx.rank, ctx.world)
+                plan = BatchPlan(current, phase.batch, seed, phase.drop_last, phase.accumulate, ctx.rank, ctx.world)
                 stream = plan.stream(place.epoch, place.batch, ctx.workers)
             self._run_epoch(phase, plan, stream, task)
 
-    def _run_epoch(self, phase: Phase, plan: Plan, stream: Iterator[Any], task: int) -> None:
+    def _run_epoch(self, phase: Phase, plan: BatchPlan, stream: Iterator[Any], task: int) -> None:
         ctx, place = self.ctx, self.place
         batches = len(plan.epoch(place.epoch))
         length = phase.steps or place.step + (phase.epochs - place.epoch) * batches - place.batch
@@ -286,8 +282,9 @@ class Fit:
 
     def _evaluate(self, data: Data) -> None:
         place, ctx = self.place, self.ctx
-        ctx.epoch, ctx.step = place.epoch, place.step
+        ctx.epoch, ctx.step, ctx.stage = place.epoch, place.step, "validate"
         found = run_evaluation(self.system, ctx, self.model, data)
+        ctx.stage = "fit"
         self.model.train()
         self._write(split="val", metrics=found)
         name = self.system.judged_by(ctx.config)
@@ -349,7 +346,8 @@ class Fit:
 
     def _metadata(self) -> dict[str, str]:
         order = self.order
-        return Identity(order.system, order.preset, order.variant, order.config, self.ctx.facts).metadata(self.system)
+        identity = Identity(order.system, order.preset, order.variant, order.config, self.ctx.facts)
+        return metadata(identity, self.system)
 
     def _seed(self, *where: int | str) -> None:
         """All randomness from here on is a function of the seed and the place."""

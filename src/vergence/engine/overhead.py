@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils.data import DataLoader
 
 from vergence import catalogue
 from vergence.contract.context import Context
-from vergence.contract.loader import Data, collator
-from vergence.contract.system import System
+from vergence.contract.data import Data
+from vergence.contract.loader import collator
+from vergence.contract.system import AnySystem
 from vergence.contract.training import Phase, phases_of
 from vergence.core.progress import Note, Progress
 from vergence.engine.bench import core_share, fixed_threads
@@ -55,7 +57,7 @@ class Overhead:
         return statistics.median(self.extra)
 
 
-def has_bare_loop(system: System[Any, Any]) -> bool:
+def has_bare_loop(system: AnySystem) -> bool:
     """Whether one optimiser on the sum of the losses is all there is to its training."""
     phases = list(phases_of(system.configure("tiny")).values())
     plain = bool(phases) and len(phases[0].optimisers()) == 1
@@ -107,14 +109,14 @@ def _engine_step(name: str, config: Any, root: Path, threads: int) -> float:
     return _middle(clock.times)
 
 
-def _bare_step(system: System[Any, Any], config: Any, first: str, steps: int, folder: Path) -> float:
+def _bare_step(system: AnySystem, config: Any, first: str, steps: int, folder: Path) -> float:
     ctx: Context[Any, Any] = Context(config, folder, phase=first)
     data = system.prepare(ctx, system.data(ctx, "train"))
     ctx.facts = system.facts(ctx, data)
-    model = system.start(ctx, system.build(config, ctx.facts)).train()
+    model: nn.Module = system.start(ctx, system.build(config, ctx.facts)).train()
     phase: Phase = getattr(config, first)
-    ((name, spec),) = phase.optimisers().items()
-    optimiser = build_optimiser(spec, system.parameters(model, name, alone=True))
+    (spec,) = phase.optimisers().values()
+    optimiser = build_optimiser(spec, model)
     times = []
     for batch in _batches(data, phase, WARM + steps):
         optimiser.zero_grad(set_to_none=True)

@@ -13,7 +13,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from vergence.contract.context import Context
-from vergence.contract.system import System
+from vergence.contract.system import AnySystem
 from vergence.contract.training import Optimiser, Phase
 from vergence.core.errors import VergenceError
 from vergence.engine.devices import over_processes
@@ -32,7 +32,7 @@ class Objective(nn.Module):
     """A system's losses as a module: what runs inside its forward is under autocast and synchronised between
     processes, whichever parts of the model the system calls."""
 
-    def __init__(self, system: System[Any, Any], ctx: Context[Any, Any], model: nn.Module) -> None:
+    def __init__(self, system: AnySystem, ctx: Context[Any, Any], model: nn.Module) -> None:
         super().__init__()
         self.system, self.ctx, self.model = system, ctx, model
 
@@ -45,7 +45,7 @@ class Stepper:
 
     def __init__(
         self,
-        system: System[Any, Any],
+        system: AnySystem,
         ctx: Context[Any, Any],
         model: nn.Module,
         phase: Phase,
@@ -59,7 +59,7 @@ class Stepper:
         self._refuse_nonsense(phase)
         fabric.to_device(model.train())
         self.plain = {
-            name: build_optimiser(spec, system.parameters(model, name, alone=len(self.specs) == 1))
+            name: build_optimiser(spec, self._part(name))
             for name, spec in self.specs.items()
         }
         self.objective: Any = Objective(system, ctx, model)
@@ -71,6 +71,12 @@ class Stepper:
         for name, optimiser in self.plain.items():
             self._remember(name, optimiser, memories)
         ctx.optimisers, ctx.backward = self.optimisers, self._backward_by_hand
+
+    def _part(self, name: str) -> nn.Module:
+        part = self.system.part(self.model, name)
+        if part is self.model and len(self.specs) > 1:
+            raise VergenceError(f"the model of {self.system.about.name} has no part {name!r} for its optimiser to move")
+        return part
 
     def memories(self) -> dict[str, Any]:
         """What the optimisers remember, by their names and those of the parameters."""

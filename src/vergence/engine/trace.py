@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from torch import nn
 
@@ -85,7 +86,7 @@ def record(order: Order) -> Trace:
             data = system.slice(system.prepare(ctx, system.data(ctx, "test")))
             if model is None and system.offers("build"):
                 ctx.facts = system.facts(ctx, data)
-                model = system.build(order.config, ctx.facts)
+                model = cast(nn.Module, system.build(order.config, ctx.facts))
             metrics = run_evaluation(system, ctx, model, data)
     return Trace(tuple(losses), {k: v if math.isfinite(v) else None for k, v in metrics.items()})
 

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from vergence import catalogue
 from vergence._version import __version__
 from vergence.contract.config import from_json, to_json
-from vergence.contract.system import System
+from vergence.contract.identity import Identity
+from vergence.contract.system import AnySystem, System
 from vergence.core.errors import VergenceError, reason
 from vergence.core.files import load_tensors, read_metadata
 
@@ -23,49 +24,39 @@ FORMAT = 1
 KEY = "vergence"
 
 
-@dataclass(frozen=True)
-class Identity:
-    """What a model is: enough to build it."""
+def metadata(identity: Identity, system: System[Any, Any, Any, Any]) -> dict[str, str]:
+    """An identity as a weights file carries it: one entry, so that equal weights are equal files."""
+    described = {
+        "format": FORMAT,
+        "version": __version__,
+        "system": identity.system,
+        "preset": identity.preset,
+        "variant": identity.variant,
+        "config": to_json(identity.config),
+        "facts": to_json(identity.facts),
+        "preprocessing": to_json(system.preprocessing(identity.config)),
+    }
+    return {KEY: json.dumps(described, sort_keys=True)}
 
-    system: str
-    preset: str
-    variant: str
-    config: Any
-    facts: Any
 
-    def metadata(self, system: System[Any, Any]) -> dict[str, str]:
-        """As a weights file carries it: one entry, so that equal weights are equal files."""
-        described = {
-            "format": FORMAT,
-            "version": __version__,
-            "system": self.system,
-            "preset": self.preset,
-            "variant": self.variant,
-            "config": to_json(self.config),
-            "facts": to_json(self.facts),
-            "preprocessing": to_json(system.preprocessing(self.config)),
-        }
-        return {KEY: json.dumps(described, sort_keys=True)}
-
-    @classmethod
-    def read(cls, metadata: Mapping[str, str], path: Path) -> Identity:
-        """From a weights file's metadata."""
-        if KEY not in metadata:
-            raise VergenceError(f"{path} was not written by Vergence: its metadata names no system and config")
-        try:
-            described = json.loads(metadata[KEY])
-        except (ValueError, RecursionError) as error:
-            raise VergenceError(f"{path} is damaged: its metadata is not JSON ({error})") from None
-        found = from_json(_Described, described, f"the metadata of {path}")
-        if found.format != FORMAT:
-            raise VergenceError(
-                f"{path} has weights of format {found.format}, written by Vergence {found.version}; "
-                f"this Vergence ({__version__}) reads format {FORMAT}"
-            )
-        system = catalogue.load(found.system)
-        config: Any = from_json(system.config_type, found.config, f"the config in {path}")
-        facts: Any = from_json(system.facts_type, found.facts, f"the facts in {path}")
-        return cls(found.system, found.preset, found.variant, config, facts)
+def read_identity(metadata: Mapping[str, str], path: Path) -> Identity:
+    """What a weights file's metadata describes."""
+    if KEY not in metadata:
+        raise VergenceError(f"{path} was not written by Vergence: its metadata names no system and config")
+    try:
+        described = json.loads(metadata[KEY])
+    except (ValueError, RecursionError) as error:
+        raise VergenceError(f"{path} is damaged: its metadata is not JSON ({error})") from None
+    stored = from_json(_Described, described, f"the metadata of {path}")
+    if stored.format != FORMAT:
+        raise VergenceError(
+            f"{path} has weights of format {stored.format}, written by Vergence {stored.version}; "
+            f"this Vergence ({__version__}) reads format {FORMAT}"
+        )
+    settings = catalogue.settings(stored.system)
+    config: Any = from_json(settings.config, stored.config, f"the config in {path}")
+    facts: Any = from_json(settings.facts, stored.facts, f"the facts in {path}")
+    return Identity(stored.system, stored.preset, stored.variant, config, facts)
 
 
 @dataclass(frozen=True)
@@ -82,17 +73,17 @@ class _Described:
 
 def identify(path: Path) -> Identity:
     """What a weights file holds, without reading its tensors."""
-    return Identity.read(read_metadata(path), path)
+    return read_identity(read_metadata(path), path)
 
 
 def load_model(path: Path) -> tuple[nn.Module, Identity]:
     """The model a weights file holds, in evaluation mode."""
     tensors, metadata = load_tensors(path)
-    identity = Identity.read(metadata, path)
+    identity = read_identity(metadata, path)
     return _filled(identity, tensors, path), identity
 
 
-def load_model_of(system: System[Any, Any], path: Path) -> tuple[nn.Module, Identity]:
+def load_model_of(system: AnySystem, path: Path) -> tuple[nn.Module, Identity]:
     """Like :func:`load_model` for a file of this system; its authors' own checkpoints are read too, where it can."""
     name = system.about.name
     if not path.exists():
@@ -113,7 +104,7 @@ def load_model_of(system: System[Any, Any], path: Path) -> tuple[nn.Module, Iden
     return model, identity
 
 
-def _published(system: System[Any, Any], path: Path) -> tuple[Any, Any, Mapping[str, Any]]:
+def _published(system: AnySystem, path: Path) -> tuple[Any, Any, Mapping[str, Any]]:
     """The authors' own file, read by the system; what it does not expect inside is one sentence too."""
     try:
         return system.load_published(path)

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.data.images import SUFFIXES, read_image
-from vergence.data.layouts import Layout
 from vergence.maps.graph import RoadGraph, from_networkx, road_graph
 from vergence.maps.raster import Mask, graph_of_mask
 

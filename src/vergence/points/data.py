@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
 from vergence.data.clouds import as_points, read_npy, read_npz
-from vergence.data.layouts import Layout
 
 HELD_OUT = 2000
 """Of the training files, at equal distances in the sorted list: what the paper validates on."""

@@ -7,15 +7,14 @@ In the *perfect* world the second cloud is the first one, moved and shuffled: ev
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from vergence.core.seeding import generator
 from vergence.points.data import Scene
+from vergence.points.settings import World
 
-World = Literal["perfect", "resampled"]
 SPREAD = 2.5
 """Objects stand within this of the middle, in metres, on every axis."""
 SHIFT = 0.8

@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vergence.contract.data import Layout
 from vergence.core.errors import Several, VergenceError, reason
 from vergence.data import images
 from vergence.data.classfolders import class_files
 from vergence.data.images import find_images, read_image
-from vergence.data.layouts import Layout, Missing, left_out, read_all
+from vergence.data.layouts import Missing, left_out, read_all
 from vergence.data.pickles import read_arrays
 
 SIDE = 32

@@ -15,10 +15,10 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
 from vergence.data import images
 from vergence.data.images import SUFFIXES, read_image
-from vergence.data.layouts import Layout
 from vergence.metrics.ranking import JUNK, Taken
 
 

@@ -10,9 +10,9 @@ from jinja2 import Environment
 from torch import Tensor
 
 from vergence.core.files import write_text
-from vergence.data.draw import Panel
 from vergence.data.images import scaled
-from vergence.data.inline import data_uri, thumbnail
+from vergence.drawing.grid import Panel
+from vergence.drawing.inline import data_uri, thumbnail
 
 RIGHT, WRONG = (0.1, 0.65, 0.2), (0.85, 0.15, 0.15)
 

@@ -20,11 +20,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError, reason
 from vergence.core.files import read_json
 from vergence.data import images
 from vergence.data.images import SUFFIXES, read_image
-from vergence.data.layouts import Layout, Missing, left_out
+from vergence.data.layouts import Missing, left_out
 from vergence.metrics.ranking import JUNK
 from vergence.reid.data import Balanced, View
 

@@ -16,10 +16,10 @@ from jinja2 import Environment
 
 from vergence import catalogue
 from vergence.contract.config import to_json
-from vergence.contract.system import Metric
+from vergence.contract.data import EMBEDDED
+from vergence.contract.settings import Metric
 from vergence.core.files import write_text
 from vergence.core.progress import Progress, clock
-from vergence.data.layouts import EMBEDDED
 from vergence.engine.cost import count
 from vergence.engine.weights import identify
 from vergence.report.charts import line_chart
@@ -89,7 +89,7 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
     found = [
         ("system", f"{order.system}, preset {subject.preset}"),
         ("variants", ", ".join(subject.label(v) for v in subject.runs)),
-        ("data", subject.system.embedded_data(order.config) if source in (None, EMBEDDED) else str(source)),
+        ("data", subject.system.embedded(order.config) if source in (None, EMBEDDED) else str(source)),
         ("seeds", ", ".join(map(str, seeds))),
         ("training and judging", f"{clock(spent)} of computing"),
         ("folder", ", ".join(run.folder.name for runs in subject.runs.values() for run in runs)),
@@ -104,7 +104,7 @@ def _table(subject: Subject) -> dict[str, Any] | None:
     if not shown:
         return None
     papers: list[dict[str, Any]] = []
-    for reported in subject.system.reported:
+    for reported in subject.system.settings.reported:
         names = [name for name in metrics if any(name in row for row in reported.rows.values())]
         beside = not reported.presets or subject.preset in reported.presets
         if beside and any(v in reported.rows for v in subject.runs):

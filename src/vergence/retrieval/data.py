@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
 from vergence.core.files import load_tensors
 from vergence.data.images import find_images, read_image
-from vergence.data.layouts import Layout
 from vergence.data.pickles import read_arrays
 from vergence.retrieval.metrics import Truth
 from vergence.search.expansion import normalised

@@ -12,7 +12,7 @@ from jinja2 import Environment
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_text
 from vergence.data.images import read_image
-from vergence.data.inline import thumbnail
+from vergence.drawing.inline import thumbnail
 
 
 @dataclass(frozen=True)

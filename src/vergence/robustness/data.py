@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
 from vergence.data.images import find_images, resized, scaled
-from vergence.data.layouts import Layout
 from vergence.recognition.data import Labelled, LabelledFiles, read_class_folders
 
 IMAGENET = 1000

@@ -16,7 +16,7 @@ from vergence.core.files import lock, make_folder, read_json, write_json
 from vergence.core.progress import Progress
 from vergence.runs.folder import ROOT, Run
 from vergence.runs.versions import Environment, environment
-from vergence.studies.study import Plan, Shelf, obtain, order_for
+from vergence.studies.study import RunEvidence, RunPlan, obtain, order_for
 
 if TYPE_CHECKING:
     from vergence.studies.traces import Replay
@@ -68,14 +68,14 @@ class Entry:
         }
 
 
-def measure(name: str, claims: Sequence[Claim], plan: Plan, progress: Progress, command: str) -> list[Entry]:
+def measure(name: str, claims: Sequence[Claim], plan: RunPlan, progress: Progress, command: str) -> list[Entry]:
     """Judge claims of one system. What they need is trained first, together; costs are measured last, alone."""
     from vergence.engine.bench import fixed_threads
 
     needs = list(dict.fromkeys(need for claim in claims for need in claim.needs))
     runs = obtain([order_for(name, need, plan.runtime) for need in needs], plan, progress) if needs else []
     by_need = dict(zip(needs, runs, strict=True))
-    shelf = Shelf(catalogue.load(name), by_need)
+    shelf = RunEvidence(catalogue.load(name), by_need)
     entries = {}
     for claim in progress.track(sorted(claims, key=lambda c: c.kind == "cost"), f"{name} claims"):
         with fixed_threads(1):
@@ -128,7 +128,9 @@ def _age(name: str, made: Environment, digests: Mapping[str, str], folders: Sequ
     return traces.age(name, made, digests, folders)
 
 
-def replay(name: str, plan: Plan, place: Path, progress: Progress, command: str) -> tuple[Replay | None, list[Entry]]:
+def replay(
+    name: str, plan: RunPlan, place: Path, progress: Progress, command: str
+) -> tuple[Replay | None, list[Entry]]:
     """Make the traces of a system's stored results again, judge its exact claims again, and keep both in ``place``."""
     from vergence.studies import traces
 

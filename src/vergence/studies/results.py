@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from vergence import catalogue
 from vergence.contract.claims import Needs
 from vergence.contract.config import from_json, to_json
+from vergence.contract.data import EMBEDDED
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.files import finite, make_folder, read_json, replacing, write_json
 from vergence.core.progress import Progress
-from vergence.data.layouts import EMBEDDED
 from vergence.runs.versions import Environment, environment, refuse_uncommitted
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _data(subject: Subject) -> str:
     """What the runs were made on, in words or as LAYOUT:PATH."""
     config = subject.first.order.config
     source = _source(config)
-    return subject.system.embedded_data(config) if source in (None, EMBEDDED) else str(source)
+    return subject.system.embedded(config) if source in (None, EMBEDDED) else str(source)
 
 
 def _source(config: Any) -> str | None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from vergence import catalogue
 from vergence.contract.benchmark import Contest
 from vergence.contract.claims import CannotJudge, Needs
-from vergence.contract.system import System
+from vergence.contract.config import from_json
+from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.progress import Progress
 from vergence.runs.folder import ROOT, Run, find
@@ -26,7 +27,7 @@ ROUNDS = 7
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """How to get runs: where they are kept, how many at a time, and whether old ones will do."""
 
     root: Path = ROOT
@@ -41,11 +42,11 @@ class Plan:
 
 def order_for(system: str, need: Needs, runtime: Runtime) -> Order:
     """The order that a need stands for."""
-    config = catalogue.load(system).configure(need.preset, need.variant, dict(need.changes))
+    config = catalogue.settings(system).configure(need.preset, need.variant, dict(need.changes))
     return Order(system, need.preset, need.variant, with_seed(config, need.seed), runtime)
 
 
-def obtain(orders: Sequence[Order], plan: Plan, progress: Progress) -> list[Run]:
+def obtain(orders: Sequence[Order], plan: RunPlan, progress: Progress) -> list[Run]:
     """Finished runs of the orders: those there are, and the others trained (or carried on) now."""
     found: dict[str, Run] = {}
     for order in orders:
@@ -70,10 +71,10 @@ def obtain(orders: Sequence[Order], plan: Plan, progress: Progress) -> list[Run]
 
 
 @dataclass
-class Shelf:
-    """Evidence for claims: finished runs by what they were needed for, and the bench."""
+class RunEvidence:
+    """Evidence backed by finished runs and the system's benchmark."""
 
-    system: System[Any, Any]
+    system: AnySystem
     runs: dict[Needs, Run]
 
     def metrics(self, need: Needs) -> dict[str, float]:
@@ -101,11 +102,20 @@ class Shelf:
 
         return {rival: held.ratio for rival, held in memory(self.system.about.name, self._contest(contest)).items()}
 
+    def parameters(self, preset: str, variant: str | None = None) -> int:
+        import torch
+
+        settings = self.system.settings
+        facts: Any = from_json(settings.facts, dict(settings.published[preset].facts), f"the facts of {preset}")
+        with torch.device("meta"):
+            model: nn.Module = self.system.build(settings.configure(preset, variant), facts)
+        return sum(p.numel() for p in model.parameters())
+
     def _contest(self, wanted: str) -> Contest:
-        """What the system's bench has under a name."""
+        """The contest of the system's bench with an id."""
         name = self.system.about.name
         module = catalogue.bench(name)
-        known: dict[str, Contest] = {c.name: c for c in module.contests()} if module else {}
+        known: dict[str, Contest] = {c.id: c for c in module.contests()} if module else {}
         if wanted not in known:
             raise VergenceError(f"the bench of {name} has no contest {wanted!r}{did_you_mean(wanted, known)}")
         return known[wanted]

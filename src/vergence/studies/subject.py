@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import torch
 
 from vergence.contract.inputs import Artifact
-from vergence.contract.system import System
+from vergence.contract.system import AnySystem
 from vergence.core.files import make_folder
 from vergence.core.progress import Progress
 from vergence.engine.execute import working
@@ -21,7 +22,7 @@ from vergence.studies.ledger import Entry
 class Subject:
     """Finished runs by variant (one per seed), and the claims that go with them."""
 
-    system: System[Any, Any]
+    system: AnySystem
     preset: str
     runs: Mapping[str, Sequence[Run]]
     entries: Sequence[Entry] = ()
@@ -51,4 +52,6 @@ def draw(subject: Subject, folder: Path, progress: Progress) -> list[Artifact]:
     with working(system, order.config, place, order.runtime, progress, facts) as ctx:
         ctx.measured = {variant: runs[0].metrics_found for variant, runs in subject.runs.items()}
         data = system.prepare(ctx, system.data(ctx, "test"))
-        return list(system.pictures(ctx, models, data))
+        placed = {variant: model.to(ctx.device, ctx.float_type) for variant, model in models.items()}
+        with torch.no_grad(), ctx.autocast():
+            return list(system.pictures(ctx, placed, data))

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vergence import catalogue
-from vergence.contract.system import SPLITS
+from vergence.contract.data import EMBEDDED, Layout
+from vergence.contract.settings import SPLITS
 from vergence.core.errors import Several, VergenceError, did_you_mean, reason
 from vergence.core.progress import Progress
-from vergence.data.layouts import EMBEDDED, Layout, find, parse, there
+from vergence.data.layouts import find, parse, there
 
 if TYPE_CHECKING:
     from pathlib import Path

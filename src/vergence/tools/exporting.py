@@ -23,10 +23,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from vergence.contract.system import System
+from vergence.contract.identity import Identity
+from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError, reason
 from vergence.core.files import replacing
-from vergence.engine.weights import KEY, Identity
+from vergence.engine.weights import KEY, metadata
 
 Target = Literal["onnx", "torch"]
 SUFFIXES: dict[Target, str] = {"onnx": ".onnx", "torch": ".pt2"}
@@ -60,14 +61,14 @@ class CannotExport(VergenceError):
     exit_code = 1
 
 
-def export(system: System[Any, Any], model: nn.Module, identity: Identity, target: Target, path: Path) -> Exported:
+def export(system: AnySystem, model: nn.Module, identity: Identity, target: Target, path: Path) -> Exported:
     """Write ``model`` to ``path``, with any batch if it can be, else with the batch of the example."""
     if not system.offers("example"):
         raise system.not_offered("example input to export with")
     if target == "onnx":
         _need_onnx()
     model = model.cpu().float().eval()
-    note = json.loads(identity.metadata(system)[KEY])
+    note = json.loads(metadata(identity, system)[KEY])
     for example, shapes in _attempts(system, identity):
         try:
             with _silence(), torch.no_grad():
@@ -81,7 +82,7 @@ def export(system: System[Any, Any], model: nn.Module, identity: Identity, targe
     raise AssertionError("the last attempt has no dynamic shapes")
 
 
-def _attempts(system: System[Any, Any], identity: Identity) -> Iterator[tuple[tuple[Tensor, ...], Any]]:
+def _attempts(system: AnySystem, identity: Identity) -> Iterator[tuple[tuple[Tensor, ...], Any]]:
     """Inputs to trace with: a batch of any size where the example has one, then one of the example's own."""
     config, facts = identity.config, identity.facts
     try:

@@ -18,9 +18,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
 from vergence.data.images import SUFFIXES, read_image
-from vergence.data.layouts import Layout, read_all
+from vergence.data.layouts import read_all
 from vergence.tracking.boxes import Array, known, upright
 from vergence.tracking.crops import Frame
 

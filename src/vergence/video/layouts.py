@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError, reason
 from vergence.core.files import read_json
 from vergence.data.classfolders import class_files
-from vergence.data.layouts import Layout
 from vergence.data.video import SUFFIXES, is_video
 from vergence.video.data import Labelled
 

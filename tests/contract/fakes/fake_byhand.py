@@ -14,12 +14,13 @@ import torch
 from torch import nn
 
 from vergence.contract.about import About
-from vergence.contract.system import Learns, Metric, NoFacts, Published, System, Variant
+from vergence.contract.settings import Learns, Metric, NoFacts, Published, Settings, Variant
+from vergence.contract.system import System
 from vergence.contract.training import Optimiser, Training
 from vergence.core.errors import VergenceError
 from vergence.core.files import load_archive
 
-ABOUT = About("fake-byhand", "By hand", ("N. Body",), "Nowhere 2020", ("recognition",), "Steps.", "@misc{hand}")
+ABOUT = About("fake-byhand", "By hand", ("N. Body",), "Nowhere 2020", ("recognition",), "Steps.", "hand")
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,19 @@ class Config:
     seed: int = 0
 
 
+SETTINGS = Settings(
+    ABOUT,
+    Config,
+    {"tiny": Config(), "paper": Config()},
+    {"sign": Variant("sign"), "still": Variant("first layer still", {"sign_step": 0.0})},
+    {"error": Metric("squared error", higher_is_better=False)},
+    published={"paper": Published({}, (1, 1), parameters=33)},
+    learns=Learns("fit", steps=20, share=0.8),
+)
+
+
 class ByHand(System):
-    about, config_type = ABOUT, Config
-    presets = {"tiny": Config(), "paper": Config()}
-    variants = {"sign": Variant("sign"), "still": Variant("first layer still", {"sign_step": 0.0})}
-    metrics = {"error": Metric("squared error", higher_is_better=False)}
-    published = {"paper": Published({}, (1, 1), parameters=33)}
-    learns = Learns("fit", steps=20, share=0.8)
+    settings = SETTINGS
 
     def data(self, ctx, split):
         x = torch.randn(48, 6, generator=torch.Generator().manual_seed(len(split)))
@@ -54,7 +61,7 @@ class ByHand(System):
     def example(self, config, facts, batch=1):
         return (torch.zeros(batch, 6),)
 
-    def parameters(self, model, optimiser, alone):
+    def part(self, model, optimiser):
         return model[2]
 
     def update(self, ctx, model, batch):

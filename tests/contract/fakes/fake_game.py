@@ -15,10 +15,11 @@ import torch
 from torch import nn
 
 from vergence.contract.about import About
-from vergence.contract.system import Learns, Metric, Published, System, Variant
+from vergence.contract.settings import Learns, Metric, Published, Settings, Variant
+from vergence.contract.system import System
 from vergence.contract.training import Optimiser, Phase
 
-ABOUT = About("fake-game", "A game", ("N. Body",), "Nowhere 2020", ("generation",), "Plays.", "@misc{game}")
+ABOUT = About("fake-game", "A game", ("N. Body",), "Nowhere 2020", ("generation",), "Plays.", "game")
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,19 @@ class Game(nn.Module):
         return self.critic(self.generator(noise))
 
 
+SETTINGS = Settings(
+    ABOUT,
+    Config,
+    {"tiny": Config(), "paper": Config()},
+    {"game": Variant("game"), "free": Variant("no penalty", {"penalty": 0.0}, headline=False)},
+    {"gap": Metric("gap of the means", higher_is_better=False)},
+    published={"paper": Published({}, (1, 1), parameters=30)},
+    learns=Learns("critic", steps=24, share=0.5),
+)
+
+
 class GameSystem(System):
-    about, config_type = ABOUT, Config
-    presets = {"tiny": Config(), "paper": Config()}
-    variants = {"game": Variant("game"), "free": Variant("no penalty", {"penalty": 0.0}, headline=False)}
-    metrics = {"gap": Metric("gap of the means", higher_is_better=False)}
-    published = {"paper": Published({}, (1, 1), parameters=30)}
-    learns = Learns("critic", steps=24, share=0.5)
+    settings = SETTINGS
 
     def data(self, ctx, split):
         return 3 + torch.randn(64, 1, generator=torch.Generator().manual_seed(len(split)))

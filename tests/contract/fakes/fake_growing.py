@@ -14,10 +14,11 @@ import torch
 from torch import nn
 
 from vergence.contract.about import About
-from vergence.contract.system import Learns, Metric, Published, System, Variant
+from vergence.contract.settings import Learns, Metric, Published, Settings, Variant
+from vergence.contract.system import System
 from vergence.contract.training import Optimiser, Training
 
-ABOUT = About("fake-growing", "Heads", ("N. Body",), "Nowhere 2020", ("recognition",), "Grows.", "@misc{heads}")
+ABOUT = About("fake-growing", "Heads", ("N. Body",), "Nowhere 2020", ("recognition",), "Grows.", "heads")
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,20 @@ class Heads(nn.Module):
         return torch.cat([head(hidden) for head in self.heads], 1)
 
 
+SETTINGS = Settings(
+    ABOUT,
+    Config,
+    {"tiny": Config(), "paper": Config()},
+    {"heads": Variant("heads")},
+    {"error": Metric("mean error", higher_is_better=False)},
+    facts=Facts,
+    published={"paper": Published({"tasks": 3, "heads": 3}, (1, 3), parameters=53)},
+    learns=Learns("regression", steps=40, share=0.7),
+)
+
+
 class Growing(System):
-    about, config_type, facts_type = ABOUT, Config, Facts
-    presets = {"tiny": Config(), "paper": Config()}
-    variants = {"heads": Variant("heads")}
-    metrics = {"error": Metric("mean error", higher_is_better=False)}
-    published = {"paper": Published({"tasks": 3, "heads": 3}, (1, 3), parameters=53)}
-    learns = Learns("regression", steps=40, share=0.7)
+    settings = SETTINGS
 
     def data(self, ctx, split):
         x = torch.randn(40, 6, generator=torch.Generator().manual_seed(len(split)))

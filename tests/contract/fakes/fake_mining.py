@@ -15,10 +15,11 @@ from torch import nn
 
 from vergence.contract.about import About
 from vergence.contract.loader import Augmented
-from vergence.contract.system import Learns, Metric, Published, System, Variant
+from vergence.contract.settings import Learns, Metric, Published, Settings, Variant
+from vergence.contract.system import System
 from vergence.contract.training import Optimiser, Schedule, Training
 
-ABOUT = About("fake-mining", "Mining", ("N. Body",), "Nowhere 2020", ("retrieval",), "Mines.", "@misc{mining}")
+ABOUT = About("fake-mining", "Mining", ("N. Body",), "Nowhere 2020", ("retrieval",), "Mines.", "mining")
 SCHEDULE = Schedule("cosine", warmup=2)
 
 
@@ -30,13 +31,19 @@ class Config:
     seed: int = 0
 
 
+SETTINGS = Settings(
+    ABOUT,
+    Config,
+    {"tiny": Config(), "paper": Config()},
+    {"mining": Variant("mining")},
+    {"error": Metric("squared error", higher_is_better=False)},
+    published={"paper": Published({}, (1, 1), parameters=7)},
+    learns=Learns("error", steps=12, share=0.8),
+)
+
+
 class Mining(System):
-    about, config_type = ABOUT, Config
-    presets = {"tiny": Config(), "paper": Config()}
-    variants = {"mining": Variant("mining")}
-    metrics = {"error": Metric("squared error", higher_is_better=False)}
-    published = {"paper": Published({}, (1, 1), parameters=7)}
-    learns = Learns("error", steps=12, share=0.8)
+    settings = SETTINGS
 
     def data(self, ctx, split):
         count = {"train": 64, "val": 48, "test": 40}[split]

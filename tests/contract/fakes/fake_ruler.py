@@ -12,13 +12,15 @@ from dataclasses import dataclass
 
 from vergence.contract.about import About
 from vergence.contract.claims import Claim
+from vergence.contract.data import Layout
 from vergence.contract.inputs import Artifact, Graph
-from vergence.contract.system import Metric, System, Variant
+from vergence.contract.settings import Metric, Settings, Variant
+from vergence.contract.system import System
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_json
-from vergence.data.layouts import Layout, find
+from vergence.data.layouts import find
 
-ABOUT = About("fake-ruler", "A ruler", ("N. Body",), "Nowhere 2020", ("maps",), "Measures.", "@misc{ruler}")
+ABOUT = About("fake-ruler", "A ruler", ("N. Body",), "Nowhere 2020", ("maps",), "Measures.", "ruler")
 
 
 def distance(a, b):
@@ -48,11 +50,18 @@ class Inputs:
     prediction: Graph
 
 
+SETTINGS = Settings(
+    ABOUT,
+    Config,
+    {"tiny": Config(), "paper": Config()},
+    {"plain": Variant("plain"), "doubled": Variant("doubled", {"scale": 2.0})},
+    {"distance": Metric("distance", higher_is_better=False)},
+    inputs=Inputs,
+)
+
+
 class Ruler(System):
-    about, config_type, inputs_type = ABOUT, Config, Inputs
-    presets = {"tiny": Config(), "paper": Config()}
-    variants = {"plain": Variant("plain"), "doubled": Variant("doubled", {"scale": 2.0})}
-    metrics = {"distance": Metric("distance", higher_is_better=False)}
+    settings = SETTINGS
     layouts = {"folder": Layout(read, "a text file with two rows of numbers")}
     claims = [
         Claim("zero", "A list is at no distance from itself.", "Sec. 1", "exact", lambda _: distance([3], [3]), 0)

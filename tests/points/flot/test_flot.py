@@ -13,11 +13,12 @@ from vergence.contract.context import Context
 from vergence.core.errors import VergenceError
 from vergence.engine.weights import load_model_of
 from vergence.points.flot import model as module
-from vergence.points.flot.model import PUBLISHED, Model, as_published, build, from_published
+from vergence.points.flot.model import PUBLISHED, as_published, build, from_published
+from vergence.points.flot.settings import ModelConfig
 from vergence.points.flot.system import SYSTEM, _spread, flow_of
 from vergence.reference import scene_flow as plain
 
-SMALL = Model(widths=(8, 8, 8), neighbours=6)
+SMALL = ModelConfig(widths=(8, 8, 8), neighbours=6)
 
 
 def clouds(n=40, m=30, kind=torch.float32, spread=6.0):
@@ -45,7 +46,7 @@ def test_every_variant_takes_clouds_of_different_sizes(variant):
 def test_points_out_of_reach_of_everything_stay_where_they_are():
     p, q = clouds()
     far = torch.cat([p, p.new_full((1, 1, 3), 1000.0)], 1)
-    for model in (SMALL, Model(**{**vars(SMALL), "average": "guarded"})):
+    for model in (SMALL, ModelConfig(**{**vars(SMALL), "average": "guarded"})):
         for large in ({}, {"cpu": 0}):
             out = _with(large, lambda model=model: network(model)(far, q))
             assert (out["before"][0, -1] == 0).all()
@@ -106,7 +107,7 @@ def test_what_is_no_pair_of_clouds_is_refused(p, q, said):
 
 @pytest.mark.parametrize("cost", ["features", "distance"])
 def test_blocks_within_reach_give_the_flow_of_all_pairs(cost):
-    model = Model(widths=(8, 8, 8), neighbours=6, reach=3.0, iterations=2, cost=cost)
+    model = ModelConfig(widths=(8, 8, 8), neighbours=6, reach=3.0, iterations=2, cost=cost)
     net = network(model, torch.float64)
     p, q = clouds(300, 250, torch.float64, spread=20.0)
     results = []
@@ -133,11 +134,11 @@ def test_float32_is_near_float64():
 
 def test_the_nearest_and_the_still_are_what_their_names_say():
     p, q = clouds()
-    nearest = network(Model(widths=(8,), matching="nearest"))(p, q)["before"]
+    nearest = network(ModelConfig(widths=(8,), matching="nearest"))(p, q)["before"]
     offsets = q[0][None] - p[0][:, None]
     expected = offsets[torch.arange(40), offsets.norm(dim=-1).argmin(1)]
     torch.testing.assert_close(nearest[0], expected)
-    assert (network(Model(widths=(8,), matching="zero"))(p, q)["before"] == 0).all()
+    assert (network(ModelConfig(widths=(8,), matching="zero"))(p, q)["before"] == 0).all()
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_the_nearest_and_the_still_are_what_their_names_say():
 )
 def test_models_that_cannot_be_are_refused(changes, said):
     with pytest.raises(VergenceError, match=said):
-        Model(**changes)
+        ModelConfig(**changes)
 
 
 # The authors' weights ------------------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ def test_models_that_cannot_be_are_refused(changes, said):
 
 def checkpoint(path, **changes):
     """As the authors saved theirs: names, shapes, and the number of iterations."""
-    weights = {name: w.detach().clone() for name, w in as_published(build(Model())).items()}
+    weights = {name: w.detach().clone() for name, w in as_published(build(ModelConfig())).items()}
     torch.save({"model": weights, "nb_iter": 1} | changes, path, _use_new_zipfile_serialization=False)
     return weights
 
@@ -162,7 +163,7 @@ def checkpoint(path, **changes):
 def test_a_public_checkpoint_runs_as_its_authors_code_does(tmp_path):
     weights = checkpoint(tmp_path / "model.tar")
     ours, identity = load_model_of(SYSTEM, tmp_path / "model.tar")
-    assert identity.config.model == Model(iterations=1, average="guarded")
+    assert identity.config.model == ModelConfig(iterations=1, average="guarded")
     p, q = clouds(120, 100, torch.float64)
     expected = plain.flot(p, q, {name: w.double() for name, w in weights.items()})
     found = ours.double()(p, q)
@@ -172,13 +173,13 @@ def test_a_public_checkpoint_runs_as_its_authors_code_does(tmp_path):
 
 def test_the_names_of_a_checkpoint_are_all_there_are():
     with torch.device("meta"):
-        own = build(Model()).state_dict()
+        own = build(ModelConfig()).state_dict()
     assert sorted(PUBLISHED.values()) == sorted(own)
     assert len(PUBLISHED) == 58
 
 
 def test_published_names_and_back():
-    net = build(Model())
+    net = build(ModelConfig())
     back = from_published(as_published(net))
     assert all((back[name] == w).all() for name, w in net.state_dict().items())
 
@@ -256,7 +257,7 @@ class _Scenes:
 
 
 def test_scores_are_means_over_scenes_not_points(tmp_path):
-    net = network(Model(widths=(8,), matching="zero"))
+    net = network(ModelConfig(widths=(8,), matching="zero"))
     for w in net.last.parameters():
         torch.nn.init.zeros_(w)  # no flow before h and after it
     scenes = []

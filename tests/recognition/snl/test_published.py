@@ -86,4 +86,4 @@ def vtn(classes):
     ("paper-mars", resnet50(625)), ("paper-ilids-vid", resnet50(150)), ("paper-prid2011", resnet50(89)),
 ])  # fmt: skip
 def test_published_parameters_are_those_counted_by_hand(preset, count):
-    assert SYSTEM.published[preset].parameters == count
+    assert SYSTEM.settings.published[preset].parameters == count

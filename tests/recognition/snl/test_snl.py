@@ -8,8 +8,8 @@ from PIL import Image
 
 from vergence import catalogue
 from vergence.cli.main import main
+from vergence.contract.identity import Identity
 from vergence.core.files import save_tensors
-from vergence.engine.weights import Identity
 from vergence.recognition.snl.model import Model, attention, build
 
 
@@ -20,7 +20,7 @@ def weights(tmp_path):
     def make(variant="snl"):
         system = catalogue.load("snl")
         config = system.configure("tiny", variant)
-        facts = system.facts_type(2, ("different", "same"))
+        facts = system.settings.facts(2, ("different", "same"))
         torch.manual_seed(0)
         path = tmp_path / f"{variant}.safetensors"
         identity = Identity("snl", "tiny", variant, config, facts)

@@ -14,10 +14,10 @@ from reid import tracklet_layouts
 from reid.csalr.fixtures import picture
 from vergence import catalogue
 from vergence.cli.main import main
+from vergence.contract.identity import Identity
 from vergence.core.files import save_tensors
 from vergence.core.progress import Progress
 from vergence.engine.execute import execute
-from vergence.engine.weights import Identity
 from vergence.recognition.snl.model import Model, attention, build, load_backbone
 from vergence.runs.folder import Run
 from vergence.studies.subject import Subject, draw
@@ -46,7 +46,7 @@ def weights(tmp_path):
     def make(preset, labels=(), variant="snl", **changes):
         system = catalogue.load("snl")
         config = system.configure(preset, variant, changes)
-        facts = system.facts_type(len(labels) or 4, labels)
+        facts = system.settings.facts(len(labels) or 4, labels)
         torch.manual_seed(0)
         path = tmp_path / f"{preset}.safetensors"
         identity = Identity("snl", preset, variant, config, facts)
@@ -101,17 +101,17 @@ def test_every_block_passes_gradients_on_in_every_task(preset):
     for variant in system.variants:
         config = system.configure(preset, variant)
         torch.manual_seed(0)
-        model = system.build(config, system.facts_type(3)).train()
-        model(*system.example(config, system.facts_type(3), batch=2)).square().sum().backward()
+        model = system.build(config, system.settings.facts(3)).train()
+        model(*system.example(config, system.settings.facts(3), batch=2)).square().sum().backward()
         assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters()), variant
 
 
 def test_the_best_checkpoint_of_each_task_is_chosen_by_its_own_metric():
     system = catalogue.load("snl")
-    judged = {preset: system.judged_by(config) for preset, config in system.presets.items()}
+    judged = {preset: system.judged_by(config) for preset, config in system.settings.presets.items()}
     assert judged["tiny"] == judged["tiny-video"] == "top1"
     assert judged["tiny-reid"] == judged["paper-mars"] == "rank1"
-    texts = {system.embedded_data(system.presets[p]) for p in ("tiny", "tiny-sizes", "tiny-video", "tiny-reid")}
+    texts = {system.embedded(system.settings.presets[p]) for p in ("tiny", "tiny-sizes", "tiny-video", "tiny-reid")}
     assert len(texts) == 4
 
 
@@ -350,7 +350,7 @@ def test_data_of_another_task_is_refused_by_name(weights, here, capsys):
 
 
 def test_configs_of_all_tasks_differ_only_where_their_data_does():
-    presets = catalogue.load("snl").presets
+    presets = catalogue.load("snl").settings.presets
     kinds = {type(config.data).__name__ for config in presets.values()}
     assert kinds == {"Pictures", "Footage", "Tracklets"}
     assert {f.name for f in dataclasses.fields(presets["tiny"])} == {

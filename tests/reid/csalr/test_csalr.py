@@ -27,7 +27,7 @@ def weights(tmp_path):
     """An untrained network in a file, which is all that prediction asks for."""
 
     def make(variant="csalr", seed=0):
-        config, facts = SYSTEM.configure("tiny", variant, {"data.width": 32}), SYSTEM.facts_type(5)
+        config, facts = SYSTEM.configure("tiny", variant, {"data.width": 32}), SYSTEM.settings.facts(5)
         torch.manual_seed(seed)
         path = tmp_path / f"{variant}-{seed}.safetensors"
         identity = Identity("csalr", "tiny", variant, config, facts)
@@ -107,8 +107,8 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(args, said, weights
 
 def judge(folder, changes=None):
     config = SYSTEM.configure("tiny", "none", {"data.width": 32, **(changes or {})})
-    model = SYSTEM.build(config, SYSTEM.facts_type(3)).eval()
-    ctx = Context(config, folder, SYSTEM.facts_type(3))
+    model = SYSTEM.build(config, SYSTEM.settings.facts(3)).eval()
+    ctx = Context(config, folder, SYSTEM.settings.facts(3))
     said = []
     ctx.progress.say = said.append
     found = run_evaluation(SYSTEM, ctx, model, Viewed(LAYOUTS["folder"].read(folder, "test"), config.data))
@@ -169,7 +169,7 @@ def test_balanced_batches_train_too(tmp_path):
 
 def test_pictures_show_lists_and_both_kinds_of_maps(tmp_path):
     config = SYSTEM.configure("tiny", "csalr", {"data.people": 6, "data.width": 32})
-    facts = SYSTEM.facts_type(3)
+    facts = SYSTEM.settings.facts(3)
     models = {v: SYSTEM.build(SYSTEM.configure("tiny", v), facts) for v in ("none", "csalr")}
     ctx = Context(config, tmp_path, facts)
     made = SYSTEM.pictures(ctx, models, SYSTEM.data(ctx, "test"))

@@ -14,9 +14,9 @@ from vergence import catalogue
 from vergence.api import create
 from vergence.cli.main import main
 from vergence.contract.context import Context
+from vergence.contract.identity import Identity
 from vergence.core.errors import VergenceError
 from vergence.core.files import save_tensors
-from vergence.engine.weights import Identity
 from vergence.metrics.ranking import distances
 from vergence.nn.descriptor import descriptor_network
 from vergence.retrieval.data import Tuples

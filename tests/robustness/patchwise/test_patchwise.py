@@ -13,9 +13,9 @@ from robustness.patchwise import fixtures
 from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.context import Context
+from vergence.contract.identity import Identity
 from vergence.core.errors import VergenceError
 from vergence.core.files import save_tensors
-from vergence.engine.weights import Identity
 from vergence.robustness.patchwise.drawing import transfer_grid
 from vergence.robustness.patchwise.system import groups_of
 
@@ -27,7 +27,7 @@ ALONE = ["--threads", "1"]
 def weights(tmp_path):
     """Untrained networks in a file, which is all that prediction asks for."""
     system = catalogue.load("patchwise")
-    config, facts = system.configure("tiny", "pi"), system.facts_type(10, tuple("0123456789"))
+    config, facts = system.configure("tiny", "pi"), system.settings.facts(10, tuple("0123456789"))
     torch.manual_seed(0)
     path = tmp_path / "networks.safetensors"
     save_tensors(path, system.build(config, facts).state_dict(), Identity(

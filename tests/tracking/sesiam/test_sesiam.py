@@ -10,13 +10,13 @@ import torch
 
 from vergence.cli.main import main
 from vergence.contract.context import Context
+from vergence.contract.identity import Identity
 from vergence.contract.inputs import Box
-from vergence.contract.system import NoFacts
+from vergence.contract.settings import NoFacts
 from vergence.core.errors import VergenceError
 from vergence.core.files import save_tensors
 from vergence.core.progress import Progress
 from vergence.data.video import open_video, write_video
-from vergence.engine.weights import Identity
 from vergence.tracking.data import Track, Tracks
 from vergence.tracking.metrics import one_pass
 from vergence.tracking.protocol import Found, followed_with_restarts

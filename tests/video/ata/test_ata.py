@@ -11,10 +11,10 @@ from PIL import Image
 from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.context import Context
+from vergence.contract.identity import Identity
 from vergence.core.errors import VergenceError
 from vergence.core.files import save_tensors
 from vergence.engine.evaluate import run_evaluation
-from vergence.engine.weights import Identity
 from vergence.video.ata.drawing import chained, colours
 from vergence.video.ata.prediction import windows
 from vergence.video.data import Kept, View
@@ -29,7 +29,7 @@ def weights(tmp_path):
     """An untrained network in a file, which is all that prediction asks for."""
 
     def make(variant="ata", labels=LABELS):
-        config, facts = SYSTEM.configure("tiny", variant), SYSTEM.facts_type(len(labels), labels)
+        config, facts = SYSTEM.configure("tiny", variant), SYSTEM.settings.facts(len(labels), labels)
         torch.manual_seed(0)
         path = tmp_path / f"{variant}.safetensors"
         identity = Identity("ata", "tiny", variant, config, facts)
@@ -147,7 +147,7 @@ def test_fewer_frames_than_a_clip_has_are_said_and_used(weights, here, capsys):
 
 
 def test_features_that_are_not_numbers_are_refused_in_a_sentence():
-    model = SYSTEM.build(SYSTEM.configure("tiny", "ata"), SYSTEM.facts_type(4))
+    model = SYSTEM.build(SYSTEM.configure("tiny", "ata"), SYSTEM.settings.facts(4))
     with pytest.raises(VergenceError, match="frames cannot be aligned: .*NaN"):
         model(torch.full((1, 4, 3, 40, 40), torch.nan))
 
@@ -167,7 +167,7 @@ def test_scores_are_averaged_over_clips_and_crops(tmp_path):
     fixtures.class_folders(tmp_path / "c")
     changes = {"data.source": str(tmp_path / "c"), "data.crops": 3, "data.clips": 2, "data.resize": 44}
     config = SYSTEM.configure("tiny", None, changes)
-    ctx = Context(config, tmp_path, SYSTEM.facts_type(2, ("run", "walk")))
+    ctx = Context(config, tmp_path, SYSTEM.settings.facts(2, ("run", "walk")))
     data = SYSTEM.data(ctx, "test")
     seen = []
 
@@ -204,6 +204,6 @@ def test_labels_that_the_weights_do_not_know_are_refused(weights, here, capsys):
 
 def test_any_blocks_can_be_aligned_and_no_others():
     config = SYSTEM.configure("tiny", "ata", {"model.blocks": (0, 3)})
-    assert SYSTEM.build(config, SYSTEM.facts_type(4)).aligned == (0, 3)
+    assert SYSTEM.build(config, SYSTEM.settings.facts(4)).aligned == (0, 3)
     with pytest.raises(VergenceError, match="blocks 0 to 3"):
-        SYSTEM.build(SYSTEM.configure("tiny", "ata", {"model.blocks": (4,)}), SYSTEM.facts_type(4))
+        SYSTEM.build(SYSTEM.configure("tiny", "ata", {"model.blocks": (4,)}), SYSTEM.settings.facts(4))

@@ -13,14 +13,7 @@ ABOUT = About(
         "paths that share no edge (OPT-P), junctions and dead ends (OPT-J), and what can be reached from random "
         "places, matched one to one (OPT-G); beside the five usual ones, CCQ, TLTS, APLS, JUNCT and SUBG."
     ),
-    citation=(
-        "@inproceedings{citraro2020towards,\n"
-        "  title={Towards Reliable Evaluation of Algorithms for Road Network Reconstruction from Aerial Images},\n"
-        "  author={Citraro, Leonardo and Kozi{\\'n}ski, Mateusz and Fua, Pascal},\n"
-        "  booktitle={European Conference on Computer Vision (ECCV)},\n"
-        "  year={2020}\n"
-        "}"
-    ),
+    key="citraro2020towards",
     intended_use="Comparing delineations of roads, vessels or neurons with a reference of the same place.",
     links=("https://github.com/lcit/metrics_delin",),
 )

@@ -12,9 +12,10 @@ import tyro
 from torch import nn
 
 from vergence.contract.context import Context
+from vergence.contract.data import Data
 from vergence.contract.inputs import Artifact, Graph, Image
-from vergence.contract.loader import Data
-from vergence.contract.system import Metric, NoFacts, System, Variant
+from vergence.contract.settings import Metric, NoFacts, Variant
+from vergence.contract.system import System
 from vergence.core.errors import Cancelled, VergenceError
 from vergence.core.files import replacing, write_json
 from vergence.core.seeding import derive

@@ -13,13 +13,6 @@ ABOUT = About(
         "are matched by an unrolled, relaxed optimal transport between learnt features, and a small network smooths "
         "the flow that this gives; all of it has 111,109 parameters."
     ),
-    citation=(
-        "@inproceedings{puy2020flot,\n"
-        "  title={{FLOT}: Scene Flow on Point Clouds Guided by Optimal Transport},\n"
-        "  author={Puy, Gilles and Boulch, Alexandre and Marlet, Renaud},\n"
-        "  booktitle={European Conference on Computer Vision (ECCV)},\n"
-        "  year={2020}\n"
-        "}"
-    ),
+    key="puy2020flot",
     links=("https://github.com/valeoai/FLOT",),
 )

@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,10 +15,11 @@ import torch
 from torch import Tensor
 
 from vergence.contract.benchmark import Contest
-from vergence.core.files import replacing
 from vergence.core.seeding import generator
+from vergence.drawing.figure import Growth, growth
 from vergence.ops.knn import nearest
-from vergence.points.flot.model import Model, as_published, build
+from vergence.points.flot.model import as_published, build
+from vergence.points.flot.settings import ModelConfig
 from vergence.reference import scene_flow as plain
 
 
@@ -30,9 +28,10 @@ def contests() -> Iterator[Contest]:
     for n in (512, 2048):
         yield _training(n)
     for n in (2048, 8192):
-        yield Contest(f"inference, n = {n}", *_inference(n))
+        yield Contest(f"inference-{n}", f"inference, n = {n}", *_inference(n))
     cloud = _scene(2048)[0]
-    yield Contest("32 neighbours, n = 2048", partial(nearest, cloud, 32), {"sort": partial(plain.knn_graph, cloud, 32)})
+    rivals = {"sort": partial(plain.knn_graph, cloud, 32)}
+    yield Contest("neighbours", "32 neighbours, n = 2048", partial(nearest, cloud, 32), rivals)
 
 
 def _scene(n: int) -> tuple[Tensor, Tensor]:
@@ -45,7 +44,7 @@ def _scene(n: int) -> tuple[Tensor, Tensor]:
 
 def _training(n: int) -> Contest:
     p, q = _scene(n)
-    network = build(Model())
+    network = build(ModelConfig())
 
     def ours() -> None:
         network(p, q)["flow"].sum().backward()
@@ -53,50 +52,22 @@ def _training(n: int) -> Contest:
     def direct() -> None:
         plain.flot(p, q, as_published(network))["flow"].sum().backward()
 
-    return Contest(f"forward and backward, n = {n}", ours, {"direct": direct})
+    return Contest(f"training-{n}", f"forward and backward, n = {n}", ours, {"direct": direct})
 
 
 def _inference(n: int) -> tuple[Callable[[], Any], dict[str, Callable[[], Any]]]:
     p, q = _scene(n)
-    network = build(Model()).eval().requires_grad_(False)
+    network = build(ModelConfig()).eval().requires_grad_(False)
     return partial(network, p, q), {"direct": partial(plain.flot, p, q, as_published(network))}
 
 
-def growth(path: Path, sizes: Sequence[int] = (256, 512, 1024, 2048, 4096, 8192), rounds: int = 3) -> Path:
-    """Time one pass at each size, ours and direct (up to 4096 points), and draw both on logarithmic axes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.2, 3.6), dpi=110, layout="constrained")
-    axis = figure.subplots()
-    times: dict[str, list[tuple[int, float]]] = {"direct": [], "vergence": []}
-    for n in sizes:
-        ours, rivals = _inference(n)
-        times["vergence"].append((n, _seconds(ours, rounds)))
-        if n <= 4096:
-            times["direct"].append((n, _seconds(rivals["direct"], rounds)))
-    for (name, points), colour in zip(times.items(), ("#8a8d94", "#3b6fb6"), strict=True):
-        (n1, t1), (n2, t2) = points[-2:]
-        slope = math.log(t2 / t1) / math.log(n2 / n1)
-        axis.loglog(*zip(*points, strict=True), "o-", color=colour, label=f"{name}, at the end n^{slope:.2f}")
-    axis.set_xlabel("points in each cloud")
-    axis.set_ylabel("seconds a pass")
-    axis.set_xticks(sizes, map(str, sizes))
-    axis.minorticks_off()
-    axis.legend(frameon=False)
-    with replacing(path) as partial_:
-        figure.savefig(partial_, format="png")
-    return path
-
-
-def _seconds(run: Callable[[], Any], rounds: int) -> float:
-    run()
-    times = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - began)
-    return statistics.median(times)
+def draw(path: Path, sizes: Sequence[int] = (256, 512, 1024, 2048, 4096, 8192)) -> Path:
+    """Time one pass at each size, ours and direct (up to 4096 points), and draw both."""
+    passes = [_inference(n) for n in sizes]
+    direct = [rivals["direct"] if n <= 4096 else None for n, (_, rivals) in zip(sizes, passes, strict=True)]
+    runs: dict[str, list[Callable[[], Any] | None]] = {"vergence": [ours for ours, _ in passes], "direct": direct}
+    return growth(path, [Growth("points in each cloud", sizes, runs)], "seconds per pass")
 
 
 if __name__ == "__main__":
-    print(growth(Path(sys.argv[1] if len(sys.argv) > 1 else "growth.png")))
+    print(draw(Path(sys.argv[1] if len(sys.argv) > 1 else "growth.png")))

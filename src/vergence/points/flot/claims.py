@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from vergence.contract.claims import Claim, Evidence, Needs
+from vergence.contract.claims import Claim, Evidence, compared, parameter_counts
+from vergence.contract.evidence import apart_with_gradients, filled, uniform
 from vergence.core.seeding import generator
 from vergence.ops.transport import barycentres, cosine_cost, gibbs, relaxation, scalings, sinkhorn, within
-from vergence.points.flot.model import FLOT, Model, as_published, build
+from vergence.points.flot.model import FLOT, as_published, build
+from vergence.points.flot.settings import ModelConfig
 from vergence.reference import scene_flow as plain
 
 ROUNDING = 1e-9
-"""What float64 may differ by when two ways to compute one thing agree."""
-SEEDS = range(3)
-
-
-def _uniform(*shape: int, seed: str) -> Tensor:
-    return torch.rand(*shape, generator=generator("claims", seed), dtype=torch.float64)
+"""Two ways to compute one thing agree to this in float64; sums over all pairs leave a digit less."""
 
 
 def _clouds(n: int = 60, m: int = 50) -> tuple[Tensor, Tensor]:
     """Two clouds (1, N, 3) of a room 12 m wide: some pairs are out of reach."""
-    return 12 * _uniform(1, n, 3, seed="p"), 12 * _uniform(1, m, 3, seed="q")
+    return 12 * uniform(1, n, 3, seed="p"), 12 * uniform(1, m, 3, seed="q")
 
 
-def _network(model: Model = Model(neighbours=8)) -> FLOT:
-    """With random scales, shifts and weights of its two numbers, in float64."""
-    network = build(model).double()
-    source = generator("claims", "network")
+def _network(model: ModelConfig = ModelConfig(neighbours=8)) -> FLOT:
+    """A network of noise, with weights of entropy and mass that are small enough to matter."""
+    network = filled(build(model))
     with torch.no_grad():
         for name, parameter in network.named_parameters():
-            noise = torch.randn(parameter.shape, generator=source, dtype=torch.float64)
-            parameter.copy_(noise * (0.3 if parameter.dim() == 1 else parameter.shape[1] ** -0.5))
-            if "scales" in name:
-                parameter.add_(1)
-            elif name.startswith("log_"):
+            if name.startswith("log_"):
                 parameter.sub_(2)
-    return network.eval()
+    return network
 
 
 # The optimisation ----------------------------------------------------------------------------------------------------
@@ -49,7 +40,7 @@ def _network(model: Model = Model(neighbours=8)) -> FLOT:
 def algorithm_solves_the_problem(_: Evidence) -> float:
     """How far the conditions of Eq. 2's optimum are missed after 2000 iterations of Alg. 1."""
     n, eps, mass = 40, 0.1, 0.3
-    cost = 2 * _uniform(n, n, seed="cost")
+    cost = 2 * uniform(n, n, seed="cost")
     plan = sinkhorn(cost, eps, mass, 2000)
     of_rows, of_columns = (n * plan.sum(1)).log().unsqueeze(1), (n * plan.sum(0)).log()
     return float((cost + eps * plan.log() + mass * of_rows + mass * of_columns).abs().max())
@@ -57,35 +48,35 @@ def algorithm_solves_the_problem(_: Evidence) -> float:
 
 def fixed_mass_is_the_ideal_problem(_: Evidence) -> float:
     """How far rows and columns are from 1/n, Eq. 1's constraints, when mass is worth 1e9."""
-    plan = sinkhorn(2 * _uniform(40, 40, seed="cost"), 0.1, 1e9, 2000)
+    plan = sinkhorn(2 * uniform(40, 40, seed="cost"), 0.1, 1e9, 2000)
     return float(torch.cat([plan.sum(0), plan.sum(1)]).sub(1 / 40).abs().max())
 
 
 def free_mass_is_flot0(_: Evidence) -> float:
     """Eq. 5: what any number of iterations makes of ``exp(-C / eps)`` when mass is worth nothing."""
-    cost = 2 * _uniform(40, 30, seed="cost")
+    cost = 2 * uniform(40, 30, seed="cost")
     return float((sinkhorn(cost, 0.1, 0.0, 5) - (-cost / 0.1).exp()).abs().max())
 
 
 def flot0_is_attention(_: Evidence) -> float:
     """Eq. 8: the model's flow without iterations, and PyTorch's masked attention, both ways."""
     p, q = _clouds()
-    x, y = (_uniform(1, cloud.shape[1], 16, seed=name).requires_grad_() for name, cloud in (("x", p), ("y", q)))
-    network = _network(Model(iterations=0, reach=6.0))
+    x, y = (uniform(1, cloud.shape[1], 16, seed=name).requires_grad_() for name, cloud in (("x", p), ("y", q)))
+    network = _network(ModelConfig(iterations=0, reach=6.0))
     ours = network.flow(network.kernel(x, y, p, q), p, q)
     scores = -cosine_cost(x, y) / network.eps
     near = (p.unsqueeze(2) - q.unsqueeze(1)).norm(dim=-1) < 6.0
     theirs = scores.masked_fill(~near, -math.inf).softmax(-1) @ q - p
-    return _worst(ours, theirs, [x, y, network.log_eps])
+    return apart_with_gradients(ours, theirs, [x, y, network.log_eps], relative=True)
 
 
 def permutations_are_found(_: Evidence) -> float:
     """Eqs. 1 and 6 in the perfect world: the flow for costs of 0 between partners and more elsewhere, any mass."""
-    p = 5 * _uniform(30, 3, seed="p")
+    p = 5 * uniform(30, 3, seed="p")
     order = torch.randperm(30, generator=generator("claims", "order"))
-    truth = _uniform(30, 3, seed="flow")
+    truth = uniform(30, 3, seed="flow")
     q = torch.empty_like(p).index_copy(0, order, p + truth)
-    cost = 1 + _uniform(30, 30, seed="cost")
+    cost = 1 + uniform(30, 30, seed="cost")
     cost[torch.arange(30), order] = 0
     kernel = gibbs(cost, 0.03)
     worst = 0.0
@@ -103,20 +94,12 @@ def network_is_the_published_one(_: Evidence) -> float:
     p, q = _clouds()
     worst = 0.0
     for iterations in (0, 1, 3):
-        network = _network(Model(iterations=iterations, neighbours=8, average="guarded"))
+        network = _network(ModelConfig(iterations=iterations, neighbours=8, average="guarded"))
         theirs = plain.flot(p, q, as_published(network), iterations, k=8)
         # Without iterations mass plays no part.
         leaves = [w for name, w in network.named_parameters() if iterations or name != "log_mass"]
-        worst = max(worst, _worst(network(p, q)["flow"], theirs["flow"], leaves))
+        worst = max(worst, apart_with_gradients(network(p, q)["flow"], theirs["flow"], leaves, relative=True))
     return worst
-
-
-def _worst(ours: Tensor, theirs: Tensor, leaves: Sequence[Tensor]) -> float:
-    """The largest difference of two results and, relative to its size, of their gradients."""
-    probe = torch.randn(ours.shape, generator=generator("claims", "probe"), dtype=ours.dtype)
-    grads = (torch.autograd.grad(result, leaves, probe, retain_graph=True) for result in (ours, theirs))
-    pairs = [(a, b, float(b.abs().max()) + 1) for a, b in zip(*grads, strict=True)]
-    return max(float((a - b).detach().abs().max()) / size for a, b, size in [(ours, theirs, 1.0), *pairs])
 
 
 def order_does_not_matter(_: Evidence) -> float:
@@ -146,11 +129,11 @@ def targets_are_between_candidates(_: Evidence) -> float:
     how far it goes beyond the farthest candidate. Infinite if a point without candidates moves."""
     p, q = _clouds()
     p = torch.cat([p, p.new_full((1, 1, 3), 100.0)], 1)  # far from everything
-    network = _network(Model(reach=4.0, neighbours=8))
+    network = _network(ModelConfig(reach=4.0, neighbours=8))
     with torch.no_grad():
         flow = network(p, q)["before"][0]
     near = within(p[0], q[0], 4.0)
-    directions = torch.nn.functional.normalize(_uniform(500, 3, seed="directions") - 0.5, dim=1)
+    directions = torch.nn.functional.normalize(uniform(500, 3, seed="directions") - 0.5, dim=1)
     farthest = (q[0] @ directions.mT).expand(len(near), -1, -1).masked_fill(~near.unsqueeze(-1), -math.inf).amax(1)
     beyond = (p[0] + flow) @ directions.mT - farthest
     alone = ~near.any(1)
@@ -170,42 +153,8 @@ def entropy_has_a_floor(_: Evidence) -> float:
     return min(values)
 
 
-def parameters_match(_: Evidence) -> float:
-    with torch.device("meta"):
-        return float(sum(p.numel() for p in build(Model()).parameters()))
-
-
-# What was measured ---------------------------------------------------------------------------------------------------
-
-
-def _compared(
-    better: Mapping[str, str], worse: Mapping[str, str], difference: Callable[[Mapping, Mapping], float]
-) -> tuple[Callable[[Evidence], Sequence[float]], tuple[Needs, ...]]:
-    """Differences over seeds between two kinds of runs, each given by variant and preset."""
-    pairs = [(Needs(seed=seed, **better), Needs(seed=seed, **worse)) for seed in SEEDS]  # type: ignore[arg-type]
-
-    def measure(evidence: Evidence) -> Sequence[float]:
-        return [difference(evidence.metrics(b), evidence.metrics(w)) for b, w in pairs]
-
-    return measure, tuple(dict.fromkeys(need for pair in pairs for need in pair))
-
-
-def _empirical(
-    id: str,
-    statement: str,
-    source: str,
-    better: tuple[str, str],
-    worse: tuple[str, str],
-    difference: Callable[[Mapping[str, float], Mapping[str, float]], float],
-    unit: str,
-    paper: str,
-) -> Claim:
-    kinds = [{"variant": variant, "preset": preset} for variant, preset in (better, worse)]
-    measure, needs = _compared(kinds[0], kinds[1], difference)
-    return Claim(id, statement, source, "empirical", measure, 0.0, "above", unit, paper, needs)
-
-
-PERFECT, RESAMPLED = "tiny-perfect", "tiny"
+PERFECT = "tiny-perfect"
+SEEDS = 3
 CLAIMS = (
     Claim("optimum", "Algorithm 1 converges to the optimum of the relaxed transport problem.", "Eq. 2, Alg. 1", "exact",
           algorithm_solves_the_problem, 1e-7),
@@ -227,18 +176,19 @@ CLAIMS = (
           "exact", targets_are_between_candidates, ROUNDING, unit="m"),
     Claim("entropy-floor", "The weight of the entropy never falls below 0.03.", "Sec. 3.3", "exact",
           entropy_has_a_floor, 0.03, "at least", paper="0.03"),
-    Claim("parameters", "Trainable parameters.", "Table 2", "exact", lambda e: abs(parameters_match(e) - 111_109), 0,
-          paper="0.11 M (111,109)"),
-    _empirical("transport-helps", "In the perfect world, an iteration of transport beats none (EPE before refinement).",
-               "Table 1", ("flot", PERFECT), ("flot0", PERFECT), lambda k1, k0: k0["epe_before"] - k1["epe_before"],
-               "m of EPE", "+0.0016"),
-    _empirical("refinement-helps", "In the resampled world, refinement makes the flow better (EPE before and after).",
-               "Table 1", ("flot", RESAMPLED), ("flot", RESAMPLED), lambda run, _: run["epe_before"] - run["epe"],
-               "m of EPE", "+0.0936"),
-    _empirical("mass-follows-world", "Mass is held tighter in the perfect world than in the resampled one (K = 1).",
-               "Table 1", ("flot", PERFECT), ("flot", RESAMPLED), lambda one, other: one["power"] - other["power"],
-               "of λ/(λ+eps)", "+0.06"),
-    _empirical("cost-must-be-learnt", "With distance as the cost, flow is worse than with learnt features.", "Sec. 3.2",
-               ("flot", RESAMPLED), ("euclidean", RESAMPLED), lambda ours, other: other["epe"] - ours["epe"],
-               "m of EPE", ""),
+    parameter_counts("parameters", "Trainable parameters.", "Table 2", {"paper": 111_109}, "0.11 M (111,109)"),
+    compared("transport-helps", "In the perfect world, an iteration of transport beats none (EPE before refinement).",
+             "Table 1", {"one": ("flot", PERFECT), "none": ("flot0", PERFECT)},
+             lambda of: of["none"]["epe_before"] - of["one"]["epe_before"], seeds=SEEDS, unit="m of EPE",
+             paper="+0.0016"),
+    compared("refinement-helps", "In the resampled world, refinement makes the flow better (EPE before and after).",
+             "Table 1", {"run": "flot"}, lambda of: of["run"]["epe_before"] - of["run"]["epe"], seeds=SEEDS,
+             unit="m of EPE", paper="+0.0936"),
+    compared("mass-follows-world", "Mass is held tighter in the perfect world than in the resampled one (K = 1).",
+             "Table 1", {"perfect": ("flot", PERFECT), "resampled": "flot"},
+             lambda of: of["perfect"]["power"] - of["resampled"]["power"], seeds=SEEDS, unit="of λ/(λ+eps)",
+             paper="+0.06"),
+    compared("cost-must-be-learnt", "With distance as the cost, flow is worse than with learnt features.", "Sec. 3.2",
+             {"learnt": "flot", "distance": "euclidean"}, lambda of: of["distance"]["epe"] - of["learnt"]["epe"],
+             seeds=SEEDS, unit="m of EPE"),
 )  # fmt: skip

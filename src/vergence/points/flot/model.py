@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -24,47 +22,13 @@ from vergence.ops.transport import (
     unit,
     within,
 )
+from vergence.points.flot.settings import ModelConfig
 
 LARGE = {"cpu": 1024 * 1024}
 """From so many pairs on, only those within reach are computed, block by block: on the CPU because blocks stay in its
 cache, elsewhere (4096 x 4096) for memory."""
 GUARD = 1e-8
 """What the authors' code adds to everything it divides by."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """How flow is found."""
-
-    widths: tuple[int, ...] = (32, 64, 128)
-    """Channels of the set convolutions, of the features and again of the refinement."""
-    neighbours: int = 32
-    """Of a point in its graph, itself included; a smaller cloud has all."""
-    matching: Literal["transport", "nearest", "zero"] = "transport"
-    """What gives the flow before refinement: transport, each point's nearest neighbour, or nothing (no flow)."""
-    cost: Literal["features", "distance"] = "features"
-    """transport: what it costs to match two points: how their features differ (Eq. 3), or how far apart they are."""
-    iterations: int = 1
-    """transport: K of Sinkhorn's algorithm; 0 is FLOT₀."""
-    reach: float = 10.0
-    """transport: metres beyond which no points match (Eq. 4)."""
-    floor: float = 0.03
-    """transport: the entropy's weight stays above this."""
-    start: tuple[float, float] = (0.0, 0.0)
-    """transport: what the logarithms of the two learnt weights, of entropy and mass, begin with."""
-    average: Literal["exact", "guarded"] = "exact"
-    """transport: Eq. 6 as it stands, or with 1e-8 added to the mass as in the authors' code (a point that matches badly
-    is then pulled to the origin)."""
-
-    def __post_init__(self) -> None:
-        if not self.widths or min(self.widths) < 1:
-            raise VergenceError(f"a model has one or more widths of at least 1, got {self.widths}")
-        if self.neighbours < 1 or self.iterations < 0:
-            raise VergenceError(
-                f"a model has neighbours >= 1 and iterations >= 0, got {self.neighbours} and {self.iterations}"
-            )
-        if not (self.reach > 0 and self.floor >= 0):
-            raise VergenceError(f"a model has reach > 0 and floor >= 0, got {self.reach} and {self.floor}")
 
 
 class SetNet(nn.Module):
@@ -85,7 +49,7 @@ class SetNet(nn.Module):
 class FLOT(nn.Module):
     """Scene flow from two clouds."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: ModelConfig) -> None:
         super().__init__()
         self.settings = model
         if model.matching == "transport":
@@ -173,7 +137,7 @@ class FLOT(nn.Module):
         return (target - (p - middle)).where(seen, 0)
 
 
-def build(model: Model) -> FLOT:
+def build(model: ModelConfig) -> FLOT:
     return FLOT(model)
 
 

@@ -13,13 +13,6 @@ ABOUT = About(
         "its normalisation and the filter. The spectral nonlocal block (SNL) takes a symmetric affinity and a "
         "first-order Chebyshev filter with both weights free."
     ),
-    citation=(
-        "@inproceedings{zhu2021unifying,\n"
-        "  title={Unifying Nonlocal Blocks for Neural Networks},\n"
-        "  author={Zhu, Lei and She, Qi and Li, Duo and Lu, Yanye and Kang, Xuejing and Hu, Jie and Wang, Changhu},\n"
-        "  booktitle={International Conference on Computer Vision (ICCV)},\n"
-        "  year={2021}\n"
-        "}"
-    ),
+    key="zhu2021unifying",
     links=("https://github.com/zh460045050/SNL_ICCV2021",),
 )

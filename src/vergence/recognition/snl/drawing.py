@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from vergence.contract.inputs import Artifact, Point
 from vergence.core.files import replacing
-from vergence.data.draw import Panel, fitted, overlay
+from vergence.data.images import fitted
+from vergence.drawing.grid import Panel, overlay
 from vergence.nn import CompactGeneralised, NonlocalBlock, SharedAffinity
 from vergence.ops import FactoredAffinity
 from vergence.ops.affinity import DenseAffinity

@@ -11,13 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vergence.contract.context import Context
+from vergence.contract.data import Data, Layout
 from vergence.contract.inputs import Artifact, Point
-from vergence.contract.loader import Data
 from vergence.core.errors import VergenceError
 from vergence.core.files import unused
-from vergence.data.draw import Panel, grid
 from vergence.data.images import read_image
-from vergence.data.layouts import Layout, find
+from vergence.data.layouts import find
+from vergence.drawing.grid import Panel, grid
 from vergence.metrics import topk_accuracy
 from vergence.recognition.data import LAYOUTS as PICTURES
 from vergence.recognition.data import Viewed, read_cub

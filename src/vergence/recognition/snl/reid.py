@@ -12,13 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vergence.contract.context import Context
+from vergence.contract.data import Data
 from vergence.contract.inputs import Artifact, Point
-from vergence.contract.loader import Data
 from vergence.core.errors import VergenceError
 from vergence.core.files import replacing
-from vergence.data.draw import Panel, fitted, grid, overlay
-from vergence.data.images import find_images
+from vergence.data.images import find_images, fitted
 from vergence.data.layouts import find, parse
+from vergence.drawing.grid import Panel, grid, overlay
 from vergence.metrics.ranking import distances, rank_descriptors
 from vergence.nn import ResNetTP
 from vergence.ops.triplet import batch_hard

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vergence.contract.system import Reported
+from vergence.contract.settings import Reported
 
 _IMAGES = ("tiny", "paper", "paper-cifar10", "paper-imagenet", "paper-cub")
 _RANKED = ("rank1", "map")

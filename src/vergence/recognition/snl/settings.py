@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 
 import tyro
 
+from vergence.contract.data import EMBEDDED
 from vergence.contract.inputs import Folder, Images, Points, Videos
-from vergence.contract.system import Variant
+from vergence.contract.settings import Variant
 from vergence.contract.training import Training
 from vergence.core.errors import VergenceError
 from vergence.data.classes import Classes
-from vergence.data.layouts import EMBEDDED, Missing
+from vergence.data.layouts import Missing
 from vergence.recognition.data import View as PictureView
 from vergence.recognition.snl.model import ForClips, ForPictures, ForTracklets, Model
 from vergence.recognition.synth import LEAST

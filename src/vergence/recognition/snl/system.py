@@ -13,11 +13,11 @@ from typing import Any, Protocol, cast
 from torch import Tensor, nn
 
 from vergence.contract.context import Context
+from vergence.contract.data import Data, Layout
 from vergence.contract.inputs import Artifact
-from vergence.contract.loader import Data
-from vergence.contract.system import Learns, Metric, Published, System
+from vergence.contract.settings import Learns, Metric, Published
+from vergence.contract.system import System
 from vergence.core.errors import VergenceError
-from vergence.data.layouts import Layout
 from vergence.recognition.snl import ABOUT, images, reid, video
 from vergence.recognition.snl.claims import CLAIMS
 from vergence.recognition.snl.model import build, load_backbone

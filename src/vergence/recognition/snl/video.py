@@ -10,13 +10,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vergence.contract.context import Context
+from vergence.contract.data import Data
 from vergence.contract.inputs import Artifact, Point
-from vergence.contract.loader import Data
 from vergence.core.errors import VergenceError
 from vergence.core.files import unused
-from vergence.data.draw import Panel, fitted, grid, overlay
+from vergence.data.images import fitted
 from vergence.data.layouts import find, parse
 from vergence.data.video import Video, open_video
+from vergence.drawing.grid import Panel, grid, overlay
 from vergence.metrics import topk_accuracy
 from vergence.recognition.snl.drawing import labels_table, likeliest, spectra
 from vergence.recognition.snl.model import Network, attention

@@ -13,14 +13,7 @@ ABOUT = About(
         "positions, and a low-rank approximation tells each position what to take from the landmarks. Shown on "
         "person re-identification with part-based descriptors (PCB)."
     ),
-    citation=(
-        "@inproceedings{chen2020compressed,\n"
-        "  title={Compressed Self-Attention for Deep Metric Learning with Low-Rank Approximation},\n"
-        "  author={Chen, Ziye and Gong, Mingming and Ge, Lingjuan and Du, Bo},\n"
-        "  booktitle={International Joint Conference on Artificial Intelligence (IJCAI)},\n"
-        "  year={2020}\n"
-        "}"
-    ),
+    key="chen2020compressed",
     intended_use=(
         "Research and engineering on data that you may use. Recognising people again across cameras is surveillance: "
         "know the law and have the consent it asks for."

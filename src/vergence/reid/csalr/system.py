@@ -14,15 +14,16 @@ import tyro
 from torch import Tensor, nn
 
 from vergence.contract.context import Context
+from vergence.contract.data import Data
 from vergence.contract.inputs import Artifact, Folder, Images, Point, Points, Text
-from vergence.contract.loader import Data
-from vergence.contract.system import Learns, Metric, Published, Reported, System, Variant
+from vergence.contract.settings import Learns, Metric, Published, Reported, Variant
+from vergence.contract.system import System
 from vergence.contract.training import Optimiser, Phase, Schedule, Training, phases_of
 from vergence.core.errors import VergenceError
 from vergence.core.files import replacing
-from vergence.data.draw import Panel, fitted, grid, overlay
-from vergence.data.images import find_images, read_image
+from vergence.data.images import find_images, fitted, read_image
 from vergence.data.layouts import find
+from vergence.drawing.grid import Panel, grid, overlay
 from vergence.metrics.ranking import Area, Ranked, distances, rank, rank_descriptors
 from vergence.metrics.rerank import rerank
 from vergence.nn import SelfAttention2d

@@ -13,14 +13,7 @@ ABOUT = About(
         "much each neighbour counts in the average that is searched for next. It helps with few neighbours and with "
         "many, and the same model, with a softmax, augments the database offline."
     ),
-    citation=(
-        "@inproceedings{gordo2020attention,\n"
-        "  title={Attention-Based Query Expansion Learning},\n"
-        "  author={Gordo, Albert and Radenovic, Filip and Berg, Tamara},\n"
-        "  booktitle={European Conference on Computer Vision (ECCV)},\n"
-        "  year={2020}\n"
-        "}"
-    ),
+    key="gordo2020attention",
     intended_use=(
         "Research and engineering on collections that you may search. What is expanded is a guess from unverified "
         "neighbours: show people the ranking without it where a wrong match has a cost."

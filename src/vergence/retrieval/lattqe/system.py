@@ -12,9 +12,10 @@ import tyro
 from torch import Tensor, nn
 
 from vergence.contract.context import Context
+from vergence.contract.data import Data
 from vergence.contract.inputs import Artifact
-from vergence.contract.loader import Data
-from vergence.contract.system import Learns, Metric, Published, Reported, System, Variant
+from vergence.contract.settings import Learns, Metric, Published, Reported, Variant
+from vergence.contract.system import System
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.data.layouts import find

@@ -13,14 +13,7 @@ ABOUT = About(
         "attack (PI-FGSM) takes larger steps than its budget allows and lays what is cut off around where it was; it "
         "combines with momentum, input diversity and translation invariance, which are its baselines here."
     ),
-    citation=(
-        "@inproceedings{gao2020patch,\n"
-        "  title={Patch-wise Attack for Fooling Deep Neural Network},\n"
-        "  author={Gao, Lianli and Zhang, Qilong and Song, Jingkuan and Liu, Xianglong and Shen, Heng Tao},\n"
-        "  booktitle={European Conference on Computer Vision (ECCV)},\n"
-        "  year={2020}\n"
-        "}"
-    ),
+    key="gao2020patch",
     intended_use="To measure and improve the robustness of classifiers that you may test.",
     links=("https://github.com/qilong-zhang/Patch-wise-iterative-attack",),
 )

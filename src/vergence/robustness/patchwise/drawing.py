@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from vergence.core.files import replacing
-from vergence.data.draw import Panel, fitted, grid
+from vergence.data.images import fitted
+from vergence.drawing.grid import Panel, grid
 from vergence.robustness.patchwise.model import patch_map
 
 

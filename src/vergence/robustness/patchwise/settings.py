@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import tyro
 
-from vergence.contract.system import Variant
+from vergence.contract.data import EMBEDDED
+from vergence.contract.settings import Variant
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
-from vergence.data.layouts import EMBEDDED
 from vergence.robustness.attacks import Diversity, SignAttack
 from vergence.robustness.patchwise.model import Projection
 from vergence.robustness.patchwise.networks import Model

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from vergence.contract.config import override
 from vergence.contract.context import Context
+from vergence.contract.data import Data
 from vergence.contract.inputs import Artifact
-from vergence.contract.loader import Data
-from vergence.contract.system import Learns, Metric, Published, Reported, System
+from vergence.contract.settings import Learns, Metric, Published, Reported
+from vergence.contract.system import System
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_json
 from vergence.data.layouts import find

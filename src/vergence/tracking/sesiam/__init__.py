@@ -13,13 +13,6 @@ ABOUT = About(
         "convolution of the network is computed at several scales with shared weights, so that a target that grows or "
         "shrinks moves through the features in a known way."
     ),
-    citation=(
-        "@inproceedings{sosnovik2021scale,\n"
-        "  title={Scale Equivariance Improves Siamese Tracking},\n"
-        "  author={Sosnovik, Ivan and Moskalev, Artem and Smeulders, Arnold},\n"
-        "  booktitle={Winter Conference on Applications of Computer Vision (WACV)},\n"
-        "  year={2021}\n"
-        "}"
-    ),
+    key="sosnovik2021scale",
     links=("https://github.com/ISosnovik/SiamSE",),
 )

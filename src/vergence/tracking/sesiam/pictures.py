@@ -10,7 +10,7 @@ import numpy as np
 
 from vergence.contract.context import Context
 from vergence.contract.inputs import Artifact
-from vergence.contract.system import NoFacts, Variant
+from vergence.contract.settings import NoFacts, Variant
 from vergence.tracking import drawing
 from vergence.tracking.boxes import Array
 from vergence.tracking.metrics import Pass, box_attributes, by_attribute, one_pass

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from vergence.contract.context import Context
+from vergence.contract.data import Data
 from vergence.contract.inputs import Artifact
-from vergence.contract.loader import Data
-from vergence.contract.system import Learns, Metric, NoFacts, Published, Reported, System, Variant
+from vergence.contract.settings import Learns, Metric, NoFacts, Published, Reported, Variant
+from vergence.contract.system import System
 from vergence.core.errors import VergenceError
 from vergence.core.files import load_tensors
 from vergence.data.layouts import find

@@ -13,13 +13,6 @@ ABOUT = About(
         "patches of each frame are put in the order in which they match those of the frame before (an optimal "
         "assignment), and afterwards they go back. Nothing has to be learnt for that."
     ),
-    citation=(
-        "@inproceedings{zhao2022alignment,\n"
-        "  title={Alignment-guided Temporal Attention for Video Action Recognition},\n"
-        "  author={Zhao, Yizhou and Li, Zhenyang and Guo, Xun and Lu, Yan},\n"
-        "  booktitle={Advances in Neural Information Processing Systems (NeurIPS)},\n"
-        "  year={2022}\n"
-        "}"
-    ),
+    key="zhao2022alignment",
     links=("https://arxiv.org/abs/2210.00132",),
 )

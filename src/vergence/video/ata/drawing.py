@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vergence.contract.inputs import Artifact
 from vergence.core.files import replacing
-from vergence.data.draw import overlay
+from vergence.drawing.grid import overlay
 from vergence.nn.video_vit import VideoViT
 from vergence.video.ata.settings import Facts
 from vergence.video.data import View

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 import tyro
 
+from vergence.contract.data import EMBEDDED
 from vergence.contract.inputs import Text, Videos
-from vergence.contract.system import Variant
+from vergence.contract.settings import Variant
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
-from vergence.data.layouts import EMBEDDED
 from vergence.video.data import View
 from vergence.video.synth import Scene
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from vergence.core.files import replacing
-from vergence.data.images import resized, scaled
+from vergence.data.images import scaled
+from vergence.drawing.figure import figure, saved
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,9 @@ def overlay(picture: Tensor, heat: Tensor) -> Tensor:
 
 def grid(path: Path, rows: Sequence[Sequence[Panel]], side: float = 1.9) -> Path:
     """Panels in rows as one PNG."""
-    from matplotlib.figure import Figure
-
     columns = max(len(row) for row in rows)
-    figure = Figure(figsize=(side * columns, (side + 0.25) * len(rows)), dpi=110, layout="constrained")
-    axes = figure.subplots(len(rows), columns, squeeze=False)
+    drawn = figure(side * columns, (side + 0.25) * len(rows))
+    axes = drawn.subplots(len(rows), columns, squeeze=False)
     for axis in axes.flat:
         axis.set_axis_off()
     for row, places in zip(rows, axes, strict=True):
@@ -53,13 +51,4 @@ def grid(path: Path, rows: Sequence[Sequence[Panel]], side: float = 1.9) -> Path
             for x, y in panel.points:
                 for colour, edge in (("black", 3.2), ("white", 1.6)):  # seen on any ground
                     axis.plot(x, y, "o", markersize=11, markerfacecolor="none", color=colour, markeredgewidth=edge)
-    with replacing(path) as partial:
-        figure.savefig(partial, format="png")
-    return path
-
-
-def fitted(picture: Tensor, longest: int = 512) -> Tensor:
-    """A picture no longer than ``longest`` on either side, as floats in [0, 1]."""
-    height, width = picture.shape[-2:]
-    share = min(longest / max(height, width), 1.0)
-    return resized(scaled(picture), max(round(height * share), 1), max(round(width * share), 1))
+    return saved(drawn, path)

@@ -8,22 +8,21 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from vergence.core.files import replacing, write_text
+from vergence.contract.inputs import Axes
+from vergence.core.files import write_text
 from vergence.core.seeding import generator
+from vergence.drawing.figure import figure, saved
 
 MOST = 20_000
 """Points of a layer that are shown; of more, so many at random."""
 
 FEW = 6_000
 """Points of a layer in a picture."""
-
-Axes = Literal["camera", "lidar"]
-"""Which way coordinates point: left, up, forward; or forward, left, up as laser scanners have it."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +100,11 @@ def picture(path: Path, rows: Sequence[Sequence[View]], axes: Axes = "camera", s
 
     All views of a row show the same part of space, without the farthest points.
     """
-    from matplotlib.figure import Figure
-
     frames = [_frame(row, axes) for row in rows]
     heights = [min(max((top - bottom) / (right - left), 0.4), 1.2) for left, right, bottom, top in frames]
     columns = max(len(row) for row in rows)
-    size = (side * columns, side * sum(heights) + 0.3 * len(rows))
-    figure = Figure(figsize=size, dpi=110, layout="constrained")
-    grid = figure.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
+    drawn = figure(side * columns, side * sum(heights) + 0.3 * len(rows))
+    grid = drawn.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
     for row, places, (left, right, bottom, top) in zip(rows, grid, frames, strict=True):
         for place in places:
             place.set_axis_off()
@@ -120,9 +116,7 @@ def picture(path: Path, rows: Sequence[Sequence[View]], axes: Axes = "camera", s
                 _draw(place, layer, axes)
             if view is row[0]:
                 place.legend(loc="lower left", fontsize=7, frameon=False, markerscale=2, handletextpad=0.2)
-    with replacing(path) as partial:
-        figure.savefig(partial, format="png")
-    return path
+    return saved(drawn, path)
 
 
 def _draw(place: Any, layer: Layer, axes: Axes) -> None:

@@ -1,0 +1,76 @@
+"""Matplotlib figures as all systems draw them: one palette, one size of text, files written whole."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vergence.core.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PALETTE = ("#3b6fb6", "#e08a2c", "#2f9e63", "#b23a48", "#7a5195", "#6b6b6b")
+"""Colours of lines, bars and points, in the order in which they are taken."""
+BLUE, ORANGE, GREEN, RED, PURPLE, GREY = PALETTE
+
+
+def colours(count: int) -> list[str]:
+    """A colour for each of ``count`` things; after six they repeat."""
+    return [PALETTE[i % len(PALETTE)] for i in range(count)]
+
+
+def figure(width: float, height: float, dpi: int = 110) -> Figure:
+    """An empty figure of a size in inches, whose parts make room for one another."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), dpi=dpi, layout="constrained")
+
+
+def saved(drawn: Figure, path: Path, tight: bool = False) -> Path:
+    """Write a figure as a PNG (or SVG, by the name), whole or not at all."""
+    kind = path.suffix.lower().removeprefix(".") or "png"
+    with replacing(path) as partial:
+        drawn.savefig(partial, format=kind, bbox_inches="tight" if tight else None)
+    return path
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How time grows along one axis: sizes, and for each label one piece of work per size (None: not at that size)."""
+
+    xlabel: str
+    sizes: Sequence[int]
+    runs: Mapping[str, Sequence[Callable[[], Any] | None]]
+
+
+def growth(path: Path, panels: Sequence[Growth], ylabel: str, rounds: int = 3) -> Path:
+    """Time pieces of work that grow, interleaved, and draw them on logarithmic axes with the exponent at the end."""
+    drawn = figure(4.9 * len(panels), 3.7)
+    for axis, panel in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for colour, (label, runs) in zip(colours(len(panel.runs)), panel.runs.items(), strict=True):
+            times = [(n, seconds(run, rounds)) for n, run in zip(panel.sizes, runs, strict=True) if run]
+            (n1, t1), (n2, t2) = times[-2:]
+            slope = math.log(t2 / t1) / math.log(n2 / n1)
+            axis.loglog(*zip(*times, strict=True), "o-", color=colour, label=f"{label}, at the end n^{slope:.2f}")
+        axis.set(xlabel=panel.xlabel, ylabel=ylabel)
+        axis.set_xticks(panel.sizes, map(str, panel.sizes))
+        axis.minorticks_off()
+        axis.legend(frameon=False)
+    return saved(drawn, path)
+
+
+def seconds(run: Callable[[], Any], rounds: int = 3) -> float:
+    """The median time of a call, after one that is not counted."""
+    run()
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)

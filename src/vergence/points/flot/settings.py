@@ -1,0 +1,214 @@
+"""FLOT's settings: configs, inputs, presets, variants, metrics, and the paper's own figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from vergence.contract.data import EMBEDDED, Source
+from vergence.contract.inputs import Axes, Cloud
+from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
+from vergence.contract.training import Optimiser, Schedule, Training
+from vergence.core.errors import VergenceError
+from vergence.points.flot import ABOUT
+from vergence.points.settings import World
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """How flow is found."""
+
+    widths: tuple[int, ...] = (32, 64, 128)
+    """Channels of the set convolutions, of the features and again of the refinement."""
+    neighbours: int = 32
+    """Of each point, in the graph that convolutions run on."""
+    matching: Literal["transport", "nearest", "zero"] = "transport"
+    """What the flow comes from before refinement: transport, the nearest neighbour, or nothing (no flow)."""
+    cost: Literal["features", "distance"] = "features"
+    """transport: what it costs to match two points: how their features differ (Eq. 3), or how far apart they are."""
+    iterations: int = 1
+    """transport: K of Sinkhorn's algorithm; 0 is FLOT₀."""
+    reach: float = 10.0
+    """transport: metres beyond which no points match (Eq. 4)."""
+    floor: float = 0.03
+    """transport: the entropy's weight stays above this."""
+    start: tuple[float, float] = (0.0, 0.0)
+    """transport: initial logarithms of the two learnt weights, of entropy and mass."""
+    average: Literal["exact", "guarded"] = "exact"
+    """transport: Eq. 6 as it stands, or with 1e-8 added to the mass as in the authors' code (a point that matches badly
+    is then pulled to the origin)."""
+
+    def __post_init__(self) -> None:
+        if not self.widths or min(self.widths) < 1:
+            raise VergenceError(f"a model has one or more widths of at least 1, got {self.widths}")
+        if self.neighbours < 1 or self.iterations < 0:
+            raise VergenceError(
+                f"a model has neighbours >= 1 and iterations >= 0, got {self.neighbours} and {self.iterations}"
+            )
+        if not (self.reach > 0 and self.floor >= 0):
+            raise VergenceError(f"a model has reach > 0 and floor >= 0, got {self.reach} and {self.floor}")
+
+
+@dataclass(frozen=True)
+class Clouds:
+    """Pairs of clouds to learn from and to judge on."""
+
+    source: Source = EMBEDDED
+    """embedded, ft3d_s:PATH, ft3d_o:PATH, kitti_s:PATH, kitti_o:PATH, folder:PATH, or a plain PATH to such a folder."""
+    points: int = 8192
+    """Random points taken from each cloud."""
+    world: World = "resampled"
+    """perfect: every point has its partner in the second cloud (FT3D_p, where rows correspond); resampled: as it is."""
+    scenes: int = 2400
+    """embedded: scenes to train on; a twelfth as many to validate and to test."""
+    objects: int = 4
+    """embedded: objects in a scene."""
+
+    def __post_init__(self) -> None:
+        if self.points < 1 or self.scenes < 12 or not 1 <= self.objects <= self.points:
+            raise VergenceError(
+                f"data has points >= 1, scenes >= 12 and 1 <= objects <= points, got {self.points}, {self.scenes} and "
+                f"{self.objects}"
+            )
+
+
+@dataclass(frozen=True)
+class Config:
+    """FLOT: network, clouds, training."""
+
+    model: ModelConfig = ModelConfig()
+    data: Clouds = Clouds()
+    train: Training = Training()
+    seed: int = 0
+    """Decides everything random."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Two clouds of one scene, an instant apart."""
+
+    first: Cloud
+    """The earlier cloud: .npy, .npz, .ply, .pcd or KITTI's .bin."""
+    second: Cloud
+    """The later cloud; it may have another number of points."""
+    axes: Axes = "camera"
+    """How coordinates point: camera is left, up, forward, as the weights know it; lidar is forward, left, up."""
+    points: int = 8192
+    """Random points to find the flow of; the others take it from their three nearest. 0: all."""
+
+    def __post_init__(self) -> None:
+        if self.points < 0:
+            raise VergenceError(f"points is at least 0, got {self.points}")
+
+
+def _training(epochs: int, milestone: int, batch: int) -> Training:
+    schedule = Schedule("multistep", unit="epoch", milestones=(milestone,)) if milestone else Schedule()
+    return Training(epochs=epochs, batch=batch, optimiser=Optimiser("adam", lr=1e-3, schedule=schedule))
+
+
+def _tiny_training() -> Training:
+    # Logarithms move by about the rate at each step: in so few steps, these two would arrive nowhere.
+    optimiser = Optimiser("adam", lr=2e-3, rates={"log_*": 5.0}, schedule=Schedule("cosine", floor=0.05))
+    return Training(epochs=5, batch=4, evaluate_every=1, log_every=20, optimiser=optimiser)
+
+
+TINY = Config(
+    ModelConfig(widths=(16, 32, 64), neighbours=12, start=(-3.0, -3.0)),
+    Clouds(points=96, scenes=2400),
+    _tiny_training(),
+)
+PRESETS = {
+    "tiny": TINY,
+    "tiny-perfect": replace(TINY, data=replace(TINY.data, world="perfect")),
+    "paper": Config(ModelConfig(), Clouds("ft3d_s:data"), _training(60, 50, 1)),
+    "paper-occluded": Config(ModelConfig(), Clouds("ft3d_o:data", points=2048), _training(400, 340, 4)),
+    "paper-study": Config(ModelConfig(), Clouds("ft3d_s:data", points=2048), _training(40, 0, 4)),
+}
+VARIANTS = {
+    "flot": Variant("FLOT, K = 1", {"model.iterations": 1}),
+    "flot0": Variant("FLOT₀", {"model.iterations": 0}),
+    "flot3": Variant("FLOT, K = 3", {"model.iterations": 3}),
+    "nearest": Variant("nearest neighbour", {"model.matching": "nearest", "train.optimiser.rates": {}}),
+    "zero": Variant("no flow", {"model.matching": "zero", "train.optimiser.rates": {}}),
+    "flot5": Variant("FLOT, K = 5", {"model.iterations": 5}, headline=False),
+    "euclidean": Variant("FLOT, K = 1, cost is distance", {"model.cost": "distance"}, headline=False),
+}
+METRICS = {
+    "epe": Metric("EPE", "m", higher_is_better=False, digits=4),
+    "strict": Metric("AS", "%"),
+    "relaxed": Metric("AR", "%"),
+    "outliers": Metric("Out.", "%", higher_is_better=False),
+    "epe_before": Metric("EPE ot", "m", higher_is_better=False, digits=4),
+    "strict_before": Metric("AS ot", "%"),
+    "relaxed_before": Metric("AR ot", "%"),
+    "outliers_before": Metric("Out. ot", "%", higher_is_better=False),
+    "eps": Metric("eps", higher_is_better=False, digits=3),
+    "power": Metric("power", digits=3),
+}
+
+_SCORES = ("epe", "strict", "relaxed", "outliers")
+_STUDY = ("epe", "epe_before", "eps", "power")
+REPORTED = (
+    Reported.table("Table 2: FT3D_s, 8192 points", _SCORES, {"flot": (0.052, 73.2, 92.7, 35.7)}),
+    Reported.table("Table 2: KITTI_s, 8192 points, trained on FT3D_s", _SCORES, {"flot": (0.056, 75.5, 90.8, 24.2)}),
+    Reported.table(
+        "Table 3: FT3D_o, 2048 points",
+        _SCORES,
+        {
+            "flot0": (0.160, 33.8, 63.8, 70.5),
+            "flot": (0.156, 34.3, 64.3, 70.0),
+            "flot3": (0.161, 32.3, 62.7, 71.7),
+        },
+    ),
+    Reported.table(
+        "Table 3: KITTI_o, 2048 points, trained on FT3D_o",
+        _SCORES,
+        {
+            "flot0": (0.106, 45.3, 73.7, 46.7),
+            "flot": (0.110, 41.9, 72.1, 48.6),
+            "flot3": (0.107, 45.1, 74.0, 46.3),
+        },
+    ),
+    Reported.table(
+        "Table 1: validation on FT3D_p, the perfect world, 2048 points",
+        _STUDY,
+        {
+            "flot0": (0.0026, 0.0026, 0.03, 0.0),
+            "flot": (0.0011, 0.0010, 0.03, 0.70),
+            "flot3": (0.0009, 0.0009, 0.03, 0.82),
+            "flot5": (0.0009, 0.0010, 0.03, 0.88),
+        },
+    ),
+    Reported.table(
+        "Table 1: validation on FT3D_s, 2048 points",
+        _STUDY,
+        {
+            "flot0": (0.0811, 0.1789, 0.03, 0.0),
+            "flot": (0.0785, 0.1721, 0.03, 0.64),
+            "flot3": (0.0786, 0.1764, 0.03, 0.59),
+            "flot5": (0.0798, 0.1761, 0.03, 0.56),
+        },
+    ),
+)
+
+SETTINGS = Settings(
+    ABOUT,
+    Config,
+    PRESETS,
+    VARIANTS,
+    METRICS,
+    inputs=Inputs,
+    embedded=(
+        "Embedded: generated scenes of boxes and ellipsoids that move rigidly. In the resampled world their surfaces "
+        "are sampled afresh at the second instant; in the perfect world (preset tiny-perfect) every point has its "
+        "partner."
+    ),
+    reported=REPORTED,
+    published={
+        "paper": Published({}, {"flow": (1, 8192, 3), "before": (1, 8192, 3)}, 111_109),
+        "paper-occluded": Published({}, {"flow": (1, 2048, 3), "before": (1, 2048, 3)}, 111_109),
+        "paper-study": Published({}, {"flow": (1, 2048, 3), "before": (1, 2048, 3)}, 111_109),
+    },
+    learns=Learns("l1", steps=30, share=0.8, changes={"data.scenes": 24, "data.points": 48, "model.neighbours": 8}),
+    minutes=1.5,
+)
