@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from vergence.core.progress import Progress
 from vergence.engine import weights as weight_files
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.execute import working
+from vergence.nn.probe import caught
 from vergence.runs.machine import Machine
 from vergence.studies import comparison
 from vergence.studies.comparison import Comparison
@@ -92,20 +94,7 @@ def features(model: nn.Module, at: str | Sequence[str], *inputs: Tensor) -> dict
     for name in wanted:
         if name not in modules or not name:
             raise VergenceError(f"the model has no module {name!r}{did_you_mean(name, [m for m in modules if m])}")
-    seen: dict[str, Tensor] = {}
-
-    def keep(name: str) -> Any:
-        def hook(module: nn.Module, args: Any, output: Tensor) -> None:
-            seen[name] = output
-
-        return hook
-
-    hooks = [modules[name].register_forward_hook(keep(name)) for name in wanted]
-    try:
-        model(*inputs)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    seen = caught({name: modules[name] for name in wanted}, partial(model, *inputs))[1]
     for name in wanted:
         if name not in seen:
             raise VergenceError(f"the module {name!r} is not called as a whole in a forward pass; name one inside it")

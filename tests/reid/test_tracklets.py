@@ -9,7 +9,8 @@ from reid.tracklet_layouts import ilids, layouts, listed_prid, mars, plain, prid
 from vergence import catalogue
 from vergence.core.errors import Several, VergenceError
 from vergence.metrics.ranking import rank_descriptors
-from vergence.reid.data import View, judged
+from vergence.reid.data import judged, whole
+from vergence.reid.settings import PersonView
 from vergence.reid.tracklets import (
     LAYOUTS,
     BalancedClips,
@@ -287,7 +288,7 @@ def test_test_clips_have_every_frame_and_the_last_starts_again():
 @pytest.fixture
 def clips(tmp_path):
     mars(tmp_path)
-    view = View(32, 16, flip=True, pad=2, mean=(0.5,) * 3, std=(0.25,) * 3)
+    view = PersonView(32, 16, flip=True, pad=2, mean=(0.5,) * 3, std=(0.25,) * 3)
     return BalancedClips(LAYOUTS["mars"].read(tmp_path, "train"), view, frames=2, each=2)
 
 
@@ -295,7 +296,7 @@ def test_all_clips_of_a_tracklet_come_by_index_and_one_when_drawn(clips):
     assert clips[0].clip.shape == (2, 2, 3, 32, 16)
     assert clips[2].clip.shape == (1, 2, 3, 32, 16)
     assert torch.equal(clips[2].clip[0, 0], clips[2].clip[0, 1])  # of one frame: it repeats
-    torch.testing.assert_close(clips[0].clip[1, 0], clips.view.whole(clips.data[0].clip[2]))
+    torch.testing.assert_close(clips[0].clip[1, 0], whole(clips.view, clips.data[0].clip[2]))
     drawn = [clips.draw(0, torch.Generator().manual_seed(s)).clip for s in (0, 0, 1)]
     assert drawn[0].shape == (2, 3, 32, 16)
     assert torch.equal(drawn[0], drawn[1])

@@ -5,7 +5,8 @@ import torch
 
 from vergence.core.errors import VergenceError
 from vergence.metrics.ranking import rank_descriptors
-from vergence.reid.data import View, judged
+from vergence.reid.data import judged
+from vergence.reid.settings import PersonView
 from vergence.reid.synth import CAMERAS
 from vergence.reid.tracklets import Clips
 from vergence.reid.walks import BANDS, walks
@@ -82,7 +83,7 @@ def test_no_frame_is_flat_and_neighbours_in_time_are_nearer_than_strangers(peopl
 
 
 def test_tracklets_go_through_clips_as_files_do(people):
-    clips = Clips(people["test"], View(64, 32), frames=4)
+    clips = Clips(people["test"], PersonView(64, 32), frames=4)
     assert clips[0].clip.shape == (2, 4, 3, 64, 32)
     assert clips.draw(3, torch.Generator().manual_seed(0)).clip.shape == (4, 3, 64, 32)
     assert people["test"][0].clip.dtype == torch.uint8

@@ -6,10 +6,19 @@ import torch
 
 from vergence.contract.loader import BatchPlan, InOrder
 from vergence.core.errors import VergenceError
-from vergence.video.data import Clips, Kept, Labelled, View, even_places, random_places
+from vergence.video.data import (
+    Clips,
+    Kept,
+    Labelled,
+    evaluation_clips,
+    even_places,
+    random_clip,
+    random_places,
+)
+from vergence.video.settings import ClipView
 from video.ata import fixtures
 
-VIEW = View(frames=4, sampling="dense", stride=1, rate=0, crops=1, size=32, resize=40, jitter=(36, 44), flip=False)
+VIEW = ClipView(frames=4, sampling="dense", stride=1, rate=0, crops=1, size=32, resize=40, jitter=(36, 44), flip=False)
 
 
 def numbered(count, height=16, width=24):
@@ -26,7 +35,7 @@ def source(seed=0):
 
 
 def test_uniform_sampling_takes_the_middle_of_each_part_and_a_random_one_in_training():
-    view = View(frames=8, sampling="uniform")
+    view = ClipView(frames=8, sampling="uniform")
     video = numbered(81)
     assert even_places(view, video) == [5, 15, 25, 35, 45, 55, 65, 75]  # parts of ten frames
     drawn = np.array([random_places(view, video, source(seed)) for seed in range(200)])
@@ -37,7 +46,7 @@ def test_uniform_sampling_takes_the_middle_of_each_part_and_a_random_one_in_trai
 
 
 def test_dense_sampling_keeps_its_distance_in_seconds():
-    view = View(frames=8, sampling="dense", stride=4, rate=15.0)
+    view = ClipView(frames=8, sampling="dense", stride=4, rate=15.0)
     video = numbered(200)  # 30 frames a second: a clip spans 8 * 4 * 2 = 64 of them
     steps = np.diff(even_places(view, video))
     assert set(steps) == {9}
@@ -45,36 +54,36 @@ def test_dense_sampling_keeps_its_distance_in_seconds():
     starts = [random_places(view, video, source(seed))[0] for seed in range(200)]
     assert min(starts) < 10
     assert max(starts) > 125
-    several = View(frames=8, sampling="dense", stride=4, rate=15.0, clips=3)
+    several = ClipView(frames=8, sampling="dense", stride=4, rate=15.0, clips=3)
     assert [even_places(several, video, n)[0] for n in range(3)] == [22, 68, 113]
 
 
 def test_a_video_shorter_than_a_clip_repeats_frames_and_one_frame_is_refused():
-    assert even_places(View(frames=8, sampling="dense"), numbered(3)) == [0, 2, 2, 2, 2, 2, 2, 2]
-    assert even_places(View(frames=4, sampling="uniform"), numbered(2)) == [0, 0, 0, 1]
+    assert even_places(ClipView(frames=8, sampling="dense"), numbered(3)) == [0, 2, 2, 2, 2, 2, 2, 2]
+    assert even_places(ClipView(frames=4, sampling="uniform"), numbered(2)) == [0, 0, 0, 1]
     with pytest.raises(VergenceError, match="numbered has one frame only"):
-        even_places(View(frames=4), numbered(1))
+        even_places(ClipView(frames=4), numbered(1))
 
 
 def test_test_views_are_clips_by_crops_from_left_to_right():
-    view = View(frames=2, sampling="uniform", clips=2, crops=3, size=16, resize=16, jitter=(16, 16),
+    view = ClipView(frames=2, sampling="uniform", clips=2, crops=3, size=16, resize=16, jitter=(16, 16),
                 mean=(0, 0, 0), std=(1, 1, 1))  # fmt: skip
     across = (
         torch.arange(40, dtype=torch.uint8).expand(9, 3, 16, 40)
         + 40 * torch.arange(9, dtype=torch.uint8).view(-1, 1, 1, 1) % 5
     )
-    views = view.tests(Kept("ramp", across))
+    views = evaluation_clips(view, Kept("ramp", across))
     assert views.shape == (6, 2, 3, 16, 16)
     lefts = (views[:3, 0, 0, 0, 0] * 255).round() - (views[0, 0, 0, 0, 0] * 255).round()
     assert lefts.tolist() == [0, 12, 24]
-    tall = view.tests(Kept("tall", across.transpose(2, 3)))
+    tall = evaluation_clips(view, Kept("tall", across.transpose(2, 3)))
     torch.testing.assert_close(tall, views.transpose(-1, -2))
 
 
 def test_training_views_are_random_and_normalised():
-    view = View(frames=3, sampling="uniform", size=16, resize=16, jitter=(16, 20), mean=(0.5,) * 3, std=(0.5,) * 3)
+    view = ClipView(frames=3, sampling="uniform", size=16, resize=16, jitter=(16, 20), mean=(0.5,) * 3, std=(0.5,) * 3)
     video = Kept("noise", torch.randint(0, 256, (9, 3, 16, 24), dtype=torch.uint8, generator=source()))
-    one, same, other = (view.random(video, source(seed)) for seed in (1, 1, 2))
+    one, same, other = (random_clip(view, video, source(seed)) for seed in (1, 1, 2))
     assert one.shape == (3, 3, 16, 16)
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
@@ -87,8 +96,8 @@ def test_flips_happen_in_half_of_the_draws_and_not_where_they_are_off():
     pixels[..., :8] = 255
     video = Kept("half", pixels)
     for flip, least, most in ((True, 60, 140), (False, 0, 0)):
-        view = View(frames=2, sampling="uniform", size=16, resize=16, jitter=(16, 16), flip=flip)
-        flipped = sum(bool(view.random(video, source(seed))[0, 0, 0, 0] < 0) for seed in range(200))
+        view = ClipView(frames=2, sampling="uniform", size=16, resize=16, jitter=(16, 16), flip=flip)
+        flipped = sum(bool(random_clip(view, video, source(seed))[0, 0, 0, 0] < 0) for seed in range(200))
         assert least <= flipped <= most
 
 
@@ -97,7 +106,7 @@ def test_flips_happen_in_half_of_the_draws_and_not_where_they_are_off():
 )
 def test_views_that_cannot_be_are_refused(settings):
     with pytest.raises(VergenceError, match="a view"):
-        View(**settings)
+        ClipView(**settings)
 
 
 # Damage --------------------------------------------------------------------------------------------------------------

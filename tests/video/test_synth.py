@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from vergence.core.errors import VergenceError
-from vergence.video.synth import TURNS, Scene, turning
+from vergence.video.settings import Scene
+from vergence.video.synth import TURNS, turning
 
 PLAIN = Scene(noise=0.0, clutter=0.0)
 

@@ -13,13 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import tyro
 
 EMBEDDED = "embedded"
 Source = Annotated[str, tyro.conf.arg(aliases=["--data"])]
 """The field of a config that says where data comes from: ``embedded``, ``LAYOUT:PATH`` or a plain ``PATH``."""
+
+Missing = Literal["refuse", "skip"]
+"""What becomes of a list that names files which are not there: it is refused, or they are left out."""
 
 
 @runtime_checkable

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from vergence.contract.data import EMBEDDED, Layout
+from vergence.contract.data import EMBEDDED, Layout, Missing
 from vergence.core.errors import Several, VergenceError, did_you_mean
 from vergence.data.archives import is_archive, unpacked
 
@@ -17,9 +17,6 @@ T = TypeVar("T")
 
 PLAIN = "folder"
 """The layout of a path that names none."""
-
-Missing = Literal["refuse", "skip"]
-"""What becomes of a list that names files which are not there: it is refused, or they are left out."""
 
 
 def find(source: str, layouts: Mapping[str, Layout]) -> tuple[Layout, Path] | None:

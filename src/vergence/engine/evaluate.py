@@ -14,9 +14,7 @@ from vergence.core.errors import VergenceError
 from vergence.core.seeding import derive, seed_everything
 
 
-def run_evaluation(
-    system: AnySystem, ctx: Context[Any, Any], model: nn.Module | None, data: Data
-) -> dict[str, float]:
+def run_evaluation(system: AnySystem, ctx: Context[Any, Any], model: nn.Module | None, data: Data) -> dict[str, float]:
     """The system's metrics of a model on data: evaluation mode, no gradients, its own fixed randomness."""
     if not len(data):
         raise VergenceError(f"there is nothing to evaluate {system.about.name} on: the data is empty")

@@ -58,10 +58,7 @@ class Stepper:
         self.by_hand = system.offers("update") and not (system.offers("losses") and self.specs)
         self._refuse_nonsense(phase)
         fabric.to_device(model.train())
-        self.plain = {
-            name: build_optimiser(spec, self._part(name))
-            for name, spec in self.specs.items()
-        }
+        self.plain = {name: build_optimiser(spec, self._part(name)) for name, spec in self.specs.items()}
         self.objective: Any = Objective(system, ctx, model)
         if self.plain and not self.by_hand and ctx.world > 1:
             self.objective, *wrapped = fabric.setup(self.objective, *self.plain.values())

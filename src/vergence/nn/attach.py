@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.nn import BLOCKS
+from vergence.nn.probe import caught
 
 NAME = "attached"
 Where = str | Iterable[str] | Callable[[str, nn.Module], bool]
@@ -217,23 +219,11 @@ def _guess(shape: tuple[int, ...], layout: Layout) -> int:
 
 def _shapes(model: nn.Module, places: list[str], example: Any) -> dict[str, tuple[int, ...]]:
     """What modules give for an example, by running the network once, which leaves no trace in it."""
-    seen: dict[str, tuple[int, ...]] = {}
-
-    def keep(place: str) -> Any:
-        def hook(module: nn.Module, args: Any, output: Any) -> None:
-            first = output[0] if isinstance(output, tuple | list) and output else output
-            if isinstance(first, Tensor):
-                seen[place] = tuple(first.shape)
-
-        return hook
-
-    hooks = [model.get_submodule(place).register_forward_hook(keep(place)) for place in places]
-    try:
-        with torch.no_grad(), _evaluating(model):
-            model(*example) if isinstance(example, tuple | list) else model(example)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    run = partial(model, *(example if isinstance(example, tuple | list) else (example,)))
+    with torch.no_grad(), _evaluating(model):
+        outputs = caught({place: model.get_submodule(place) for place in places}, run)[1]
+    first = {p: o[0] if isinstance(o, tuple | list) and o else o for p, o in outputs.items()}
+    seen = {place: tuple(output.shape) for place, output in first.items() if isinstance(output, Tensor)}
     for place in places:
         if len(seen.get(place, ())) < 3:
             gives = f"gives {seen[place]}, without positions" if place in seen else "gives no tensor for the example"

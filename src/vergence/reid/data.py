@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from vergence.core.errors import VergenceError
 from vergence.data import images
 from vergence.data.images import SUFFIXES, read_image
 from vergence.metrics.ranking import JUNK, Taken
+from vergence.reid.settings import PersonView, Sampler
 
 
 class Shot(NamedTuple):
@@ -65,50 +66,21 @@ class Shots:
         return tuple(shot.camera for shot in self.shots)
 
 
-@dataclass(frozen=True)
-class View:
-    """How a network gets to see a picture."""
+def whole(view: PersonView, picture: Tensor) -> Tensor:
+    """For evaluation: the whole picture, normalised, (3, height, width)."""
+    return images.normalised(images.resized(images.scaled(picture), view.height, view.width), view.mean, view.std)
 
-    height: int = 384
-    """Rows of what the network sees; pictures are stretched to it."""
-    width: int = 128
-    """Columns of what the network sees."""
-    flip: bool = True
-    """Training: left and right exchanged in every second picture."""
-    pad: int = 0
-    """Training: crop at random after padding by so many pixels."""
-    erase: float = 0.0
-    """Training: how often a random rectangle is erased (Zhong et al., 2020); the paper does not."""
-    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
-    """Of the channels, taken out."""
-    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
-    """Of the channels, divided by."""
 
-    def __post_init__(self) -> None:
-        if not (16 <= self.height <= 4096 and 16 <= self.width <= 4096):
-            raise VergenceError(f"a view has sides of 16 to 4096 pixels, got {self.height} x {self.width}")
-        if not 0 <= self.erase <= 1 or not 0 <= self.pad < min(self.height, self.width):
-            raise VergenceError(
-                f"a view erases in a share of 0 to 1 of the pictures and pads by less than a side, "
-                f"got erase={self.erase} and pad={self.pad}"
-            )
-        if not all(deviation > 0 for deviation in self.std):
-            raise VergenceError(f"a view's std is above 0 in every channel, got {self.std}")
-
-    def whole(self, picture: Tensor) -> Tensor:
-        """For evaluation: the whole picture, normalised, (3, height, width)."""
-        return images.normalised(images.resized(images.scaled(picture), self.height, self.width), self.mean, self.std)
-
-    def random(self, picture: Tensor, generator: torch.Generator) -> Tensor:
-        """For training: a random view, normalised, (3, height, width)."""
-        seen = self.whole(picture)
-        if self.pad:
-            seen = images.padded_crop(seen, self.pad, generator)
-        if self.flip:
-            seen = images.flipped(seen, generator)
-        if self.erase:
-            seen = images.erased(seen, self.erase, generator)
-        return seen
+def augmented(view: PersonView, picture: Tensor, generator: torch.Generator) -> Tensor:
+    """For training: a random view, normalised, (3, height, width)."""
+    seen = whole(view, picture)
+    if view.pad:
+        seen = images.padded_crop(seen, view.pad, generator)
+    if view.flip:
+        seen = images.flipped(seen, generator)
+    if view.erase:
+        seen = images.erased(seen, view.erase, generator)
+    return seen
 
 
 @dataclass(frozen=True)
@@ -116,18 +88,18 @@ class Viewed:
     """Pictures as a network sees them: whole by index, a random view when drawn."""
 
     data: Any
-    view: View
+    view: PersonView
 
     def __len__(self) -> int:
         return len(self.data)
 
     def __getitem__(self, index: int) -> Seen:
         picture, identity, camera = self.data[index]
-        return Seen(self.view.whole(picture), identity, camera)
+        return Seen(whole(self.view, picture), identity, camera)
 
     def draw(self, index: int, generator: torch.Generator) -> Seen:
         picture, identity, camera = self.data[index]
-        return Seen(self.view.random(picture, generator), identity, camera)
+        return Seen(augmented(self.view, picture, generator), identity, camera)
 
 
 @dataclass(frozen=True)
@@ -338,9 +310,7 @@ LAYOUTS = {
     "folder": _layout(_read_plain, "folders train, query and gallery (or one) with ID_CAMERA_anything.jpg"),
 }
 
-Sampler = Literal["plain", "balanced"]
 
-
-def sampled(data: Any, view: View, sampler: Sampler, each: int) -> Viewed:
+def sampled(data: Any, view: PersonView, sampler: Sampler, each: int) -> Viewed:
     """Training data in random order, or with as many pictures of each identity in a batch."""
     return Balanced(data, view, each) if sampler == "balanced" else Viewed(data, view)

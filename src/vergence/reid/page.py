@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment
 from torch import Tensor
 
-from vergence.core.files import write_text
 from vergence.data.images import scaled
+from vergence.drawing import page
 from vergence.drawing.grid import Panel
 from vergence.drawing.inline import data_uri, thumbnail
 
@@ -55,34 +54,20 @@ def row(query: Tensor, title: str, found: Sequence[tuple[Tensor, float, bool | N
     return panels
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{ title }}</title>
-<style>
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #1c1c1e; }
-h2 { font-size: 1.05rem; margin: 2.2rem 0 .6rem; overflow-wrap: anywhere; }
-ol, .query { display: flex; flex-wrap: wrap; gap: .8rem; padding: 0; margin: 0; list-style: none; }
-figure { margin: 0; width: 6.5rem; } figure img { width: 100%; border-radius: 4px; display: block; }
-figure.wide { width: auto; max-width: 100%; } .gone { height: 9rem; background: #eee; border-radius: 4px; }
-figcaption { font-size: .75rem; overflow-wrap: anywhere; color: #555; } figcaption b { color: #1c1c1e; }
-.first img { outline: 3px solid #3b6fd4; }
-</style>
-<h1>{{ title }}</h1>
-<p>{{ note }}</p>
+_BODY = """
 {% for query in queries %}
 <h2>{{ query.name }}</h2>
-<ol>
-<li><figure class="first"><img src="{{ query.uri }}" alt="the query"><figcaption><b>query</b></figcaption></figure></li>
+<ol class="row">
+<li><figure class="query"><img src="{{ query.uri }}" alt="the query"><figcaption><b>query</b></figcaption></figure></li>
 {% for match in query.found %}
 <li><figure>{% if match.uri %}<img src="{{ match.uri }}" alt="match {{ loop.index }}">{% else %}<div class="gone"></div>
 {% endif %}<figcaption><b>{{ loop.index }}. {{ match.distance }}</b><br>{{ match.name }}</figcaption></figure></li>
 {% endfor %}
 </ol>
 {% for caption, uri in query.explained %}
-<figure class="wide"><img src="{{ uri }}" alt="{{ caption }}"><figcaption>{{ caption }}</figcaption></figure>
+<figure><img src="{{ uri }}" alt="{{ caption }}"><figcaption>{{ caption }}</figcaption></figure>
 {% endfor %}
 {% endfor %}
-</html>
 """
 
 
@@ -97,9 +82,7 @@ def write_page(path: Path, title: str, note: str, lists: Sequence[Matches]) -> P
         }
         for query in lists
     ]
-    template = Environment(autoescape=True, trim_blocks=True).from_string(_PAGE)
-    write_text(path, template.render(title=title, note=note, queries=queries))
-    return path
+    return page.write_page(path, title, note, _BODY, queries=queries)
 
 
 def _small(picture: Tensor | None) -> str:

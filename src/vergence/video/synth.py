@@ -19,48 +19,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
 from vergence.data.video import Video
 from vergence.video.data import Kept
+from vergence.video.settings import Scene
 
 TURNS = ("keeps its way", "turns clockwise", "turns about", "turns anticlockwise")
 """By 0, 1, 2 and 3 quarters."""
 TEXTURE = 1.4
 """How strong the objects' textures are: they outweigh the shading, so that an object still looks like itself turned."""
 _STEPS = torch.tensor([[y, x] for y in (-1, 0, 1) for x in (-1, 0, 1) if y or x])
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What the clips are like."""
-
-    side: int = 8
-    """Side of an object, in pixels."""
-    objects: int = 16
-    """Objects in a clip."""
-    moving: float = 0.6
-    """Chance that the objects move on between two frames."""
-    shade: float = 1.2
-    """How strong the shading is."""
-    clutter: float = 0.3
-    """How strong the ground's texture is."""
-    noise: float = 0.05
-    """Grain, new in every frame."""
-
-    def __post_init__(self) -> None:
-        if self.side < 4 or self.objects < 1:
-            raise VergenceError(f"a scene has objects of at least 4 pixels, got {self.objects} of {self.side}")
-        if not 0 <= self.moving <= 1 or not min(self.shade, self.clutter, self.noise) >= 0:
-            raise VergenceError("a scene's chance to move is from 0 to 1, and its shade, clutter and noise at least 0")
-
-    def check(self, frames: int, size: int) -> None:
-        """Refuse clips that it does not fit into."""
-        if frames < 2 or size % self.side or self.objects > (size // self.side) ** 2:
-            raise VergenceError(
-                f"embedded clips have at least 2 frames, of a side that divides by the objects', and room for all; got "
-                f"{frames} frames of {size} pixels with {self.objects} objects of {self.side}"
-            )
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError
-from vergence.nn.setconv import SetConv, full_precision
+from vergence.nn.setconv import SetConv
 from vergence.ops.knn import nearest
+from vergence.ops.precision import full_precision
 from vergence.ops.support import Blocks
 from vergence.ops.transport import (
     barycentres,

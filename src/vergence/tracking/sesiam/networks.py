@@ -20,8 +20,8 @@ from vergence.core.errors import VergenceError, did_you_mean
 from vergence.nn.folded import Convolution, Folded, PlainConv2d
 from vergence.nn.prepared import quick
 from vergence.nn.scale import BORDERS, LiftingConv2d, ScaleBatchNorm2d, ScaleConv2d, ScaleMaxPool2d, ScalePointwise2d
-from vergence.nn.setconv import full_precision
 from vergence.ops.correlation import cross_correlation, nonparametric_scale_convolution
+from vergence.ops.precision import full_precision
 from vergence.ops.scale import (
     Border,
     Pooling,

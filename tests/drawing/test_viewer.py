@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from vergence.data import viewer
+from vergence.drawing import viewer
 from vergence.drawing.viewer import Layer, View, page, picture, turned
 
 

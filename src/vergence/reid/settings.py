@@ -1,0 +1,42 @@
+"""Settings that systems of this room share; none of them needs PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vergence.core.errors import VergenceError
+
+Sampler = Literal["plain", "balanced"]
+"""Batches in random order, or with as many pictures of each identity."""
+
+
+@dataclass(frozen=True)
+class PersonView:
+    """How a network gets to see a picture."""
+
+    height: int = 384
+    """Rows of what the network sees; pictures are stretched to it."""
+    width: int = 128
+    """Columns of what the network sees."""
+    flip: bool = True
+    """Training: left and right exchanged in every second picture."""
+    pad: int = 0
+    """Training: crop at random after padding by so many pixels."""
+    erase: float = 0.0
+    """Training: how often a random rectangle is erased (Zhong et al., 2020); the paper does not."""
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    """Of the channels, taken out."""
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    """Of the channels, divided by."""
+
+    def __post_init__(self) -> None:
+        if not (16 <= self.height <= 4096 and 16 <= self.width <= 4096):
+            raise VergenceError(f"a view has sides of 16 to 4096 pixels, got {self.height} x {self.width}")
+        if not 0 <= self.erase <= 1 or not 0 <= self.pad < min(self.height, self.width):
+            raise VergenceError(
+                f"a view erases in a share of 0 to 1 of the pictures and pads by less than a side, "
+                f"got erase={self.erase} and pad={self.pad}"
+            )
+        if not all(deviation > 0 for deviation in self.std):
+            raise VergenceError(f"a view's std is above 0 in every channel, got {self.std}")

@@ -1,0 +1,41 @@
+"""Figures are written whole, and pages keep what they are given apart from what they are."""
+
+import numpy as np
+from PIL import Image
+
+from vergence.drawing.figure import PALETTE, Growth, colours, figure, growth, saved
+from vergence.drawing.page import write_page
+
+
+def test_a_figure_is_a_png_of_the_size_that_was_asked_for(tmp_path):
+    drawn = figure(2, 1)
+    drawn.subplots().plot([0, 1], [0, 1], color=PALETTE[0])
+    with Image.open(saved(drawn, tmp_path / "a.png")) as picture:
+        assert picture.size == (220, 110)
+        assert np.asarray(picture.convert("L")).min() < 200
+    assert [p.name for p in tmp_path.iterdir()] == ["a.png"]
+    assert saved(drawn, tmp_path / "a.svg").read_text().startswith("<?xml")
+
+
+def test_colours_repeat_after_six():
+    assert colours(8)[:6] == list(PALETTE)
+    assert colours(8)[6] == PALETTE[0]
+
+
+def test_growth_times_what_there_is_at_each_size(tmp_path):
+    called = []
+    runs = {"ours": [lambda n=n: called.append(n) for n in (1, 2, 4)], "theirs": [lambda: None, lambda: None, None]}
+    growth(tmp_path / "g.png", [Growth("n", (1, 2, 4), runs)], "seconds", rounds=2)
+    assert called == [1] * 3 + [2] * 3 + [4] * 3
+    assert (tmp_path / "g.png").stat().st_size > 1000
+
+
+def test_a_page_escapes_what_it_is_given_and_keeps_its_style(tmp_path):
+    text = write_page(
+        tmp_path / "p.html", "<T>", "a & b", "<p>{{ said }}</p>", "p > b { color: red }", said="<i>"
+    ).read_text()
+    assert "&lt;T&gt;" in text
+    assert "a &amp; b" in text
+    assert "<p>&lt;i&gt;</p>" in text
+    assert "p > b { color: red }" in text
+    assert "http" not in text
