@@ -21,7 +21,7 @@ def test_the_first_samples_keep_the_rest_of_what_data_has():
     with pytest.raises(IndexError):
         some[3]
     with pytest.raises(AttributeError):
-        some.nothing
+        _ = some.nothing
     assert len(First(Numbers(range(2)), 3)) == 2
     assert len(copy.copy(some)) == len(pickle.loads(pickle.dumps(First([1, 2, 3], 2)))) + 1
 

@@ -31,9 +31,8 @@ def test_growth_times_what_there_is_at_each_size(tmp_path):
 
 
 def test_a_page_escapes_what_it_is_given_and_keeps_its_style(tmp_path):
-    text = write_page(
-        tmp_path / "p.html", "<T>", "a & b", "<p>{{ said }}</p>", "p > b { color: red }", said="<i>"
-    ).read_text()
+    body, style = "<p>{{ said }}</p>", "p > b { color: red }"
+    text = write_page(tmp_path / "p.html", "<T>", "a & b", body, style, said="<i>").read_text()
     assert "&lt;T&gt;" in text
     assert "a &amp; b" in text
     assert "<p>&lt;i&gt;</p>" in text
