@@ -1,24 +1,49 @@
 """Vergence: published vision systems as one PyTorch library.
 
-``vergence.create("snl", variant="snl", classes=10)`` builds a model, ``vergence.load("weights.safetensors")`` reads
-one, ``vergence.evaluate`` and ``vergence.predict`` use it. ``vergence.attach(model, at="layer3.4", block="snl")`` puts
-a block into a network of your own. Parts are in :mod:`vergence.nn` and :mod:`vergence.ops`.
+::
+
+    model = vergence.load("flot")                       # with the weights that come with it
+    result = model.predict(first="a.ply", second="b.ply")
+    result.flow, result.save("out"), result.show()
+
+    network = vergence.create("snl", classes=10)        # the published network, untrained
+    vergence.attach(mine, at="layer3.4", block="snl")   # a block in a network of your own
+    vergence.run("snl")                                 # the paper's comparison, measured here
+
+Parts are in :mod:`vergence.nn` and :mod:`vergence.ops`.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from vergence._version import __version__
 
 if TYPE_CHECKING:
-    from vergence.api import check_data, compare, create, describe, evaluate, export, features, load, predict
+    from vergence.api.models import Model, create, describe, features, load
+    from vergence.api.work import (
+        bench,
+        check_data,
+        claims,
+        compare,
+        evaluate,
+        export,
+        predict,
+        replay,
+        run,
+        train,
+    )
+    from vergence.catalogue import names as systems
     from vergence.nn.attach import attach, detach
 
 __all__ = [
+    "Model",
     "__version__",
     "attach",
+    "bench",
     "check_data",
+    "claims",
     "compare",
     "create",
     "describe",
@@ -28,17 +53,25 @@ __all__ = [
     "features",
     "load",
     "predict",
+    "replay",
+    "run",
+    "systems",
+    "train",
 ]
+
+_MODELS = ("Model", "create", "describe", "features", "load")
 
 
 def __getattr__(name: str) -> Any:
     # PyTorch takes seconds to import: it is, when the first of these is used.
+    if name == "systems":
+        return importlib.import_module("vergence.catalogue").names
     if name in ("attach", "detach"):
-        from vergence.nn import attach as attachment
-
-        return getattr(attachment, name)
+        return getattr(importlib.import_module("vergence.nn.attach"), name)
     if name in __all__:
-        from vergence import api
-
-        return getattr(api, name)
+        return getattr(importlib.import_module(f"vergence.api.{'models' if name in _MODELS else 'work'}"), name)
     raise AttributeError(f"module 'vergence' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

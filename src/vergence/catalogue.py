@@ -108,6 +108,17 @@ def picture(name: str) -> Path | None:
     return path if path.exists() else None
 
 
+def starters(name: str) -> dict[str, Path]:
+    """Starter weights that come with a system, by name, in the order in which it declares them."""
+    files = {key: folder(name) / "weights" / f"{key}.safetensors" for key in settings(name).starters}
+    return {key: path for key, path in files.items() if path.is_file()}
+
+
+def starter(name: str) -> Path | None:
+    """The starter weights that are taken when none are given."""
+    return next(iter(starters(name).values()), None)
+
+
 def snippet(name: str) -> str:
     """The first Python block of the README."""
     found = re.search(r"```python\n(.*?)```", readme(name), re.DOTALL)

@@ -65,7 +65,7 @@ def runs(tmp_path_factory):
     from vergence.contract.identity import Identity
     from vergence.core.files import save_tensors
     from vergence.core.progress import Progress
-    from vergence.engine.execute import working
+    from vergence.engine.contexts import working
     from vergence.runs.folder import Run
     from vergence.runs.machine import Runtime
     from vergence.runs.order import Order

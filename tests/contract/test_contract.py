@@ -7,6 +7,7 @@ the name of the form) that writes a small data set from the published names, nev
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import itertools
 import json
@@ -22,20 +23,26 @@ import torch
 
 from helpers import short, start, stop_and_go_on
 from vergence import catalogue
+from vergence.app.form import documented
 from vergence.cli.main import main
+from vergence.cli.options import joined, read
 from vergence.contract.claims import judge
 from vergence.contract.config import from_json, to_json
 from vergence.contract.context import Context
 from vergence.contract.data import Layout
 from vergence.contract.identity import Identity
 from vergence.contract.inputs import kinds
+from vergence.contract.result import Result
 from vergence.core.errors import VergenceError
 from vergence.core.progress import Progress
+from vergence.engine.choose import choose
+from vergence.engine.contexts import working
 from vergence.engine.evaluate import run_evaluation
-from vergence.engine.execute import execute, working
+from vergence.engine.execute import execute
 from vergence.engine.optimisers import build_optimiser
+from vergence.engine.use import infer
 from vergence.engine.weights import identify, load_model
-from vergence.runs.machine import Runtime
+from vergence.runs.machine import Machine, Runtime
 from vergence.runs.order import Order
 from vergence.studies.study import RunEvidence
 from vergence.tools.exporting import CannotExport, export
@@ -80,7 +87,7 @@ CHOSEN = os.environ.get("VERGENCE_SYSTEMS", "").split()
 NAMES = [name for name in catalogue.names() if not CHOSEN or name in CHOSEN]
 TRAINED = [name for name in NAMES if catalogue.load(name).trains]
 BUILT = [name for name in NAMES if catalogue.load(name).offers("build")]
-PREDICTING = [name for name in NAMES if catalogue.load(name).offers("predict")]
+PREDICTING = [name for name in NAMES if catalogue.load(name).offers("infer")]
 PUBLISHED = [(name, preset) for name in NAMES for preset in catalogue.load(name).settings.published]
 EXACT = [(name, claim) for name in NAMES for claim in catalogue.load(name).claims if claim.kind == "exact"]
 
@@ -162,7 +169,8 @@ def test_what_it_declares_agrees_with_itself(name):
     for claim in system.claims:
         assert all(need.variant in system.variants and need.preset in system.settings.presets for need in claim.needs)
         assert claim.kind != "empirical" or len({need.seed for need in claim.needs}) >= 3
-    if system.offers("predict"):
+    if system.offers("infer"):
+        assert system.offers("render")
         assert kinds(system.settings.inputs)
     if system.trains:
         assert system.settings.learns is not None, (
@@ -368,12 +376,35 @@ def test_prediction_reads_files_and_writes_files(name, trained, here, capsys):
     weights = ["--weights", str(trained(name).weights)] if system.offers("build") else []
     assert main(["predict", name, *args, *weights, "-o", "out", "--json", "--quiet"]) == 0
     made = json.loads(capsys.readouterr().out)
-    assert made
-    for artifact in made:
+    assert made["result"]
+    assert made["files"]
+    for artifact in made["files"]:
         path = here / artifact["path"]
         assert path.stat().st_size > 0
         assert here / "out" in path.parents
         assert artifact["caption"].strip()
+
+
+@pytest.mark.parametrize("name", PREDICTING)
+def test_a_result_is_typed_documented_and_survives_json(name, trained, here):
+    system = catalogue.load(name)
+    args = fixtures(name).prediction(here)
+    given = read(joined(("inputs", system.settings.inputs)), args, "", "").inputs
+    weights = trained(name).weights if system.offers("build") else ""
+    chosen = choose(system, weights)
+    with written() as paths:
+        (result,) = infer(system, chosen.identity, chosen.model, [given], Machine(device="cpu"), Progress())
+    assert [path for path in paths if here in path.parents and path.parent != here / "index"] == [], "infer wrote files"
+    assert isinstance(result, Result)
+    assert {f.name for f in dataclasses.fields(result)} == set(documented(type(result))), "every field is documented"
+    assert all(documented(type(result)).values())
+    assert json.loads(json.dumps(result.to_json()))
+    assert result.summary()
+    saved = result.save(here / "saved")
+    assert saved
+    assert {a.path.name for a in saved} == {p.name for p in (here / "saved").iterdir()}
+    pictures = [a for a in saved if a.kind == "image" and a.path.suffix == ".png"]
+    assert (result._repr_png_() is not None) == bool(pictures)
 
 
 @pytest.mark.parametrize(("name", "layout", "form"), LAYOUTS)

@@ -59,7 +59,7 @@ class Field:
 
 def form(system: AnySystem) -> tuple[Field, ...]:
     """What a system's prediction asks for; empty where it offers none."""
-    if system.settings.inputs is None or not system.offers("predict"):
+    if system.settings.inputs is None or not system.offers("infer"):
         return ()
     found: list[Field] = []
     for field in _fields(system.settings.inputs):

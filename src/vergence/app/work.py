@@ -13,18 +13,19 @@ from typing import Any
 from vergence import catalogue
 from vergence.app.jobs import INPUTS, MADE, ORDER, OUTPUTS
 from vergence.contract.config import from_json, to_json
-from vergence.contract.identity import Identity
 from vergence.core.errors import VergenceError, reason
 from vergence.core.files import read_json, write_json
 from vergence.core.progress import show_progress
+from vergence.engine.choose import without_model
 from vergence.engine.weights import load_model_of
+from vergence.runs.machine import Machine
 
 TEXTS = (".csv", ".tsv", ".json", ".txt", ".html", ".geojson", ".md")
 
 
 def work(folder: Path) -> None:
     """Carry the order out."""
-    from vergence.api import run_prediction
+    from vergence.engine.use import infer
 
     order = read_json(folder / ORDER)
     system = catalogue.load(order["system"])
@@ -36,10 +37,11 @@ def work(folder: Path) -> None:
         if order["weights"]:
             model, identity = load_model_of(system, Path(order["weights"]))
         else:
-            identity = Identity(order["system"], "tiny", "", system.configure("tiny"), system.settings.facts())
+            identity = without_model(system)
         progress.finish(task)
         task = progress.start("computing", None)
-        made = run_prediction(system, identity, model, inputs, folder / OUTPUTS, None, progress)
+        (result,) = infer(system, identity, model, [inputs], Machine(), progress)
+        made = result.save(folder / OUTPUTS, progress)
         progress.finish(task)
     for path in (folder / OUTPUTS).rglob("*"):
         if path.suffix.lower() in TEXTS and path.is_file() and not path.is_symlink():

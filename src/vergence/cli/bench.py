@@ -9,13 +9,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from vergence import catalogue
 from vergence.cli.options import read
 from vergence.cli.show import document, table
-from vergence.contract.config import to_json
-from vergence.core.errors import VergenceError
-from vergence.core.progress import Progress, show_progress
-from vergence.studies.results import store_bench
+from vergence.core.progress import show_progress
 
 DESCRIPTION = """Time each operator against its plain form and its peers, interleaved in one process: ratios, not
 seconds. Memory is the most that one call holds, measured in a process of its own. A step of the engine is held against
@@ -48,64 +44,26 @@ class BenchOptions:
 
 def bench(args: Sequence[str]) -> int:
     options = read(BenchOptions, args, "bench", DESCRIPTION)
-    if options.rounds < 2 or options.threads < 1:
-        raise VergenceError("bench needs at least 2 rounds and 1 thread")
-    from vergence.engine.bench import core_share, refuse_if_busy
-    from vergence.engine.overhead import has_bare_loop
+    from vergence.api import work
 
-    for name in options.names:  # before anything is timed
-        if catalogue.bench(name) is None and not has_bare_loop(catalogue.load(name)):
-            raise VergenceError(f"{name} has no bench: there is nothing to time")
-
-    if not options.busy:
-        refuse_if_busy(core_share(0.5))
-    contests: list[dict[str, Any]] = []
-    steps: list[dict[str, Any]] = []
     with show_progress(options.quiet) as progress:
-        for name in options.names or catalogue.names():
-            found, stepped = _contests(name, options, progress), _steps(name, options, progress)
-            if options.store and (found or stepped):
-                command = shlex.join(["vergence", "bench", *args])
-                progress.say(f"stored: {store_bench(name, found, stepped, command, options.threads)}")
-            contests += found
-            steps += stepped
+        result = work.bench(
+            *options.names,
+            rounds=options.rounds,
+            threads=options.threads,
+            with_memory=options.memory,
+            engine=options.engine,
+            only=options.only,
+            busy=options.busy,
+            store=options.store,
+            progress=progress,
+            command=shlex.join(["vergence", "bench", *args]),
+        )
     if options.json:
-        document({"contests": contests, "steps": steps})
+        document({"contests": result.contests, "steps": result.steps})
     else:
-        _show(contests, steps)
+        _show(result.contests, result.steps)
     return 0
-
-
-def _contests(name: str, options: BenchOptions, progress: Progress) -> list[dict[str, Any]]:
-    from vergence.engine.bench import memory, race, refuse_if_busy
-
-    module = catalogue.bench(name)
-    found = [c for c in module.contests() if options.only in (c.id, "") or options.only in c.title] if module else []
-    results = []
-    for contest in progress.track(found, f"bench {name}"):
-        timed = race(contest, options.rounds, options.threads)
-        held = memory(name, contest) if options.memory else {}
-        for result in timed:
-            if not options.busy:
-                refuse_if_busy(result.core)
-            sizes = held.get(result.rival)
-            shown = {"memory": {"ours": sizes.ours, "theirs": sizes.theirs, "ratio": sizes.ratio} if sizes else None}
-            results.append({"system": name, **to_json(result), **shown})
-    return results
-
-
-def _steps(name: str, options: BenchOptions, progress: Progress) -> list[dict[str, Any]]:
-    from vergence.engine.bench import refuse_if_busy
-    from vergence.engine.overhead import has_bare_loop, overhead
-
-    if not options.engine or options.only or not has_bare_loop(catalogue.load(name)):
-        return []
-    task = progress.start(f"bench {name}: the engine", None)
-    found = overhead(name, options.rounds, threads=options.threads)
-    progress.finish(task)
-    if not options.busy:
-        refuse_if_busy(found.core)
-    return [to_json(found) | {"added": found.added, "allowed": found.allowed}]
 
 
 def _show(contests: Sequence[dict[str, Any]], steps: Sequence[dict[str, Any]]) -> None:

@@ -5,25 +5,21 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from vergence import catalogue
 from vergence.cli.options import Output, read, without_place
 from vergence.cli.show import claims_table, document, table
-from vergence.contract.claims import KINDS
-from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.errors import VergenceError
 from vergence.core.files import make_folder
 from vergence.core.progress import show_progress
 from vergence.runs.machine import Runtime
-from vergence.runs.versions import refuse_uncommitted
-from vergence.studies.ledger import Entry, known, measure, replay, store, with_traces
-from vergence.studies.study import RunPlan
+from vergence.studies.ledger import Entry
 
 DESCRIPTION = """Measure claims and judge them by a rule fixed beforehand: several values hold if the 90 % interval of
 their mean is beyond the threshold. Runs that claims need are trained once and kept; stop and call again to go on."""
@@ -56,30 +52,32 @@ class ClaimsOptions:
 
 def claims(args: Sequence[str]) -> int:
     options = read(ClaimsOptions, args, "claims", DESCRIPTION)
-    kinds = _kinds(options.kind)
-    names = options.names or tuple(catalogue.names())
-    for name in names:
-        catalogue.about(name)  # a mistyped name is found before anything is trained
-    if options.only:
-        _check_ids(options.only, names)
-    if options.store:
-        refuse_uncommitted()
+    for name in options.names:
+        catalogue.about(name)  # a mistyped name is found before anything is measured
     if options.background:
         return _in_background(args, options.output)
-    plan = RunPlan(options.output.runs, options.jobs, options.fresh, options.store, options.runtime)
-    if options.replay:
-        return _replay(names, options, plan, args)
-    entries: list[Entry] = []
+    from vergence.api import work
+
+    command = shlex.join(["vergence", "claims", *without_place(args)])
+    shared: dict[str, Any] = {
+        "jobs": options.jobs,
+        "store": options.store,
+        "runs": options.output.runs,
+        "command": command,
+    }
     with show_progress(options.output.quiet) as progress:
-        for name in names:
-            if not options.known:
-                wanted = [c for c in catalogue.load(name).claims if _wanted(c.id, c.kind, options.only, kinds)]
-                command = shlex.join(["vergence", "claims", *without_place(args)])
-                found = measure(name, wanted, plan, progress, command)
-                if found:
-                    found = with_traces(name, found, options.jobs, progress) if options.store else found
-                    progress.say(f"results: {store(found, _place(name, options))}")
-            entries += known(name, options.output.runs)
+        if options.replay:
+            return _print_replay(work.replay(*options.names, progress=progress, **shared), options.output.json)
+        entries = work.claims(
+            *options.names,
+            kind=options.kind,
+            only=options.only,
+            known=options.known,
+            fresh=options.fresh,
+            runtime=options.runtime,
+            progress=progress,
+            **shared,
+        )
     if options.output.json:
         document([entry.to_json() for entry in entries])
     else:
@@ -87,58 +85,29 @@ def claims(args: Sequence[str]) -> int:
     return 0
 
 
-def _place(name: str, options: ClaimsOptions) -> Path:
-    return catalogue.folder(name) / "results" if options.store else options.output.runs / name
-
-
-def _replay(names: Sequence[str], options: ClaimsOptions, plan: RunPlan, args: Sequence[str]) -> int:
-    command = shlex.join(["vergence", "claims", *without_place(args)])
-    traces: dict[str, dict[str, str]] = {}
-    exact: list[Entry] = []
-    with show_progress(options.output.quiet) as progress:
-        for name in names:
-            outcome, judged = replay(name, plan, _place(name, options), progress, command)
-            traces[name] = outcome.differences if outcome else {}
-            exact += judged
-    failed = [entry for entry in exact if entry.judgement and entry.judgement.verdict != "holds"]
-    if options.output.json:
-        document({"traces": traces, "exact": [entry.to_json() for entry in exact]})
+def _print_replay(outcomes: Mapping[str, tuple[Any, list[Entry]]], json: bool) -> int:
+    traces = {name: replay.differences if replay else {} for name, (replay, _) in outcomes.items()}
+    exact = {name: entries for name, (_, entries) in outcomes.items()}
+    if json:
+        document({"traces": traces, "exact": [entry.to_json() for entries in exact.values() for entry in entries]})
         return 0
     rows = [
-        [name, str(len(found)), str(sum(not d for d in found.values())), _summary(name, exact)]
-        for name, found in traces.items()
+        [name, str(len(differences)), str(sum(not d for d in differences.values())), _held(exact[name])]
+        for name, differences in traces.items()
     ]
     table("", ["system", "traces", "the same", "exact claims that hold"], rows)
-    differing = [[f"{name} {t}", d] for name, found in traces.items() for t, d in found.items() if d]
+    differing = [[f"{name} {t}", d] for name, differences in traces.items() for t, d in differences.items() if d]
     if differing:
         table("Traces that differ: results behind them are stale", ["trace", "where"], differing)
+    failed = [e for entries in exact.values() for e in entries if e.judgement and e.judgement.verdict != "holds"]
     if failed:
         claims_table(failed)
     return 0
 
 
-def _summary(name: str, exact: Sequence[Entry]) -> str:
-    own = [e.judgement for e in exact if e.system == name and e.judgement]
-    return f"{sum(j.verdict == 'holds' for j in own)} of {len(own)}"
-
-
-def _kinds(text: str) -> set[str]:
-    kinds: set[str] = set(KINDS) if text == "all" else set(text.split(","))
-    unknown = kinds - set(KINDS)
-    if unknown:
-        raise VergenceError(f"no kind of claim {min(unknown)!r}{did_you_mean(min(unknown), [*KINDS, 'all'])}")
-    return kinds
-
-
-def _wanted(id: str, kind: str, only: Sequence[str], kinds: set[str]) -> bool:
-    return id in only if only else kind in kinds
-
-
-def _check_ids(only: Sequence[str], names: Sequence[str]) -> None:
-    ids = {claim.id for name in names for claim in catalogue.load(name).claims}
-    for id in only:
-        if id not in ids:
-            raise VergenceError(f"{' and '.join(names)} have no claim {id!r}{did_you_mean(id, ids)}")
+def _held(entries: Sequence[Entry]) -> str:
+    judged = [entry.judgement for entry in entries if entry.judgement]
+    return f"{sum(j.verdict == 'holds' for j in judged)} of {len(judged)}"
 
 
 def _in_background(args: Sequence[str], output: Output) -> int:

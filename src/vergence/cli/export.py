@@ -10,7 +10,7 @@ from typing import Literal
 from vergence import catalogue
 from vergence.cli.options import read, take_name
 from vergence.cli.show import document
-from vergence.cli.use import find_weights, say_which
+from vergence.cli.use import choose_or_train, say_which
 from vergence.contract.config import to_json
 from vergence.core.progress import show_progress
 from vergence.runs.folder import ROOT
@@ -25,7 +25,7 @@ class ExportOptions:
     to: Literal["onnx", "torch"] = "onnx"
     """The format: onnx (needs the extra `export`), or torch for torch.export."""
     weights: str = ""
-    """A weights file; if none is given, those of the newest run."""
+    """A weights file; if none is given, those of the newest run, or those that come with the system."""
     output: str = ""
     """The file to write; if none is given, NAME-VARIANT.onnx or .pt2 here. -o for short."""
     json: bool = False
@@ -47,15 +47,17 @@ def export(args: Sequence[str]) -> int:
     from vergence.tools.exporting import export as export_model
 
     with show_progress(options.quiet) as progress:
-        model, identity, path = find_weights(system, options.weights, options.runs)
-        say_which(path, progress)
+        chosen = choose_or_train(system, options.weights, options.runs)
+        say_which(chosen, progress)
+        assert chosen.model is not None
+        identity = chosen.identity
         default = f"{name}-{identity.variant}" if identity.variant else name
         target = Path(options.output) if options.output else Path(default + SUFFIXES[options.to])
         task = progress.start(f"exporting to {options.to}", None)
-        made = export_model(system, model, identity, options.to, target)
+        made = export_model(system, chosen.model, identity, options.to, target)
         progress.finish(task)
     if options.json:
-        document({"system": name, "weights": str(path), **to_json(made)})
+        document({"system": name, "weights": str(chosen.path), **to_json(made)})
         return 0
     print(f"file: {made.path}")
     for given, shape in made.inputs.items():

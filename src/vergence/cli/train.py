@@ -66,10 +66,10 @@ def _starting_point(args: Sequence[str], old: Run | None) -> tuple[Order, list[s
     """What the flags change: a preset and variant by name, or the order of an old run."""
     if old is None:
         name, rest = take_name(args, "train")
-        system = catalogue.load(name)
+        settings = catalogue.settings(name)
         preset = peek(rest, "--preset") or "tiny"
-        variant = peek(rest, "--variant") or system.settings.default_variant(preset)
-        return Order(name, preset, variant, system.configure(preset, variant)), rest
+        variant = peek(rest, "--variant") or settings.default_variant(preset)
+        return Order(name, preset, variant, settings.configure(preset, variant)), rest
     order = old.order
     for flag in ("--preset", "--variant"):
         if peek(args, flag):

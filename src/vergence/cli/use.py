@@ -1,21 +1,24 @@
-"""``vergence eval`` and ``vergence predict``: trained weights, judged or used."""
+"""``vergence eval`` and ``vergence predict``: weights judged, or used on a user's files."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from vergence import catalogue
 from vergence.cli.options import Output, asks_for_help, joined, peek, read, take_name
 from vergence.cli.show import document, metrics_table, table
-from vergence.contract.system import AnySystem
-from vergence.core.errors import VergenceError
+from vergence.core.errors import NotOffered, VergenceError
 from vergence.core.progress import Progress, show_progress
-from vergence.runs.folder import ROOT, runs
+from vergence.runs.folder import ROOT
 from vergence.runs.machine import Machine
+
+if TYPE_CHECKING:
+    from vergence.contract.system import AnySystem
+    from vergence.engine.choose import Chosen
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class EvalOptions:
     """What to judge."""
 
     weights: str = ""
-    """A weights file; if none is given, those of the newest run."""
+    """A weights file; if none is given, those of the newest run, or those that come with the system."""
     split: Literal["train", "val", "test"] = "test"
     """Which part of the data."""
 
@@ -33,31 +36,32 @@ class PredictOptions:
     """What to use and where to write."""
 
     weights: str = ""
-    """A weights file; if none is given, those of the newest run."""
+    """A weights file; if none is given, those of the newest run, or those that come with the system."""
     output: str = "predictions"
     """The folder to write into, or the name of the main file, such as out.mp4; -o for short."""
 
 
 def eval(args: Sequence[str]) -> int:  # named as the command is
     name, rest = take_name(args, "eval")
+    described = "Judge weights by the paper's protocol. Flags of the config change what the weights came with."
+    if asks_for_help(rest):
+        _read_eval(catalogue.settings(name).configure("tiny"), rest, name, described)
     system = catalogue.load(name)
     if not system.offers("evaluate"):
         raise system.not_offered("evaluation")
-    described = "Judge weights by the paper's protocol. Flags of the config change what the weights came with."
-    if asks_for_help(rest):
-        _read_eval(system.configure("tiny"), rest, name, described)
-    model, identity, path = _weights(system, rest)
-    given = _read_eval(identity.config, rest, name, described)
-    from vergence.api import run_judgement
+    chosen = choose_or_train(system, peek(rest, "--weights") or "", Path(peek(rest, "--runs") or ROOT))
+    given = _read_eval(chosen.identity.config, rest, name, described)
+    from vergence.engine.use import judge
 
+    split = given.options.split
     with show_progress(given.output.quiet) as progress:
-        say_which(path, progress)
-        split, machine = given.options.split, given.machine
-        found = run_judgement(system, identity, model, given.config, split, machine, progress)
+        say_which(chosen, progress)
+        metrics = judge(system, chosen.identity, chosen.model, given.config, split, given.machine, progress)
     if given.output.json:
-        document({"system": name, "weights": str(path) if path else None, "split": split, "metrics": found})
+        weights = str(chosen.path) if chosen.path else None
+        document({"system": name, "weights": weights, "split": split, "metrics": metrics})
     else:
-        metrics_table(f"{name}, {split} data", system.metrics, {identity.variant or name: found})
+        metrics_table(f"{name}, {split} data", system.metrics, {chosen.identity.variant or name: metrics})
     return 0
 
 
@@ -68,79 +72,67 @@ def _read_eval(config: Any, args: Sequence[str], name: str, described: str) -> A
 
 def predict(args: Sequence[str]) -> int:
     name, rest = take_name(args, "predict")
-    system = catalogue.load(name)
-    if system.settings.inputs is None or not system.offers("predict"):
-        raise system.not_offered("prediction on files")
+    settings = catalogue.settings(name)
+    if settings.inputs is None:
+        raise NotOffered(f"{name} offers no prediction: its method has no use for it")
     rest = ["--output" if a == "-o" else a for a in rest]
     parts = [
-        ("inputs", system.settings.inputs),
+        ("inputs", settings.inputs),
         ("options", PredictOptions()),
         ("output", Output()),
         ("machine", Machine()),
     ]
     given: Any = read(joined(*parts), rest, f"predict {name}", f"Use {name} on your files.")
-    from vergence.api import run_prediction
+    system = catalogue.load(name)  # PyTorch is imported here: whatever is wrong with the line was said before
+    from vergence.engine.use import infer
 
     with show_progress(given.output.quiet) as progress:
-        model, identity, path = _weights(system, rest, system.needs_model(given.inputs))
-        say_which(path, progress)
-        folder = Path(given.options.output)
-        made = run_prediction(system, identity, model, given.inputs, folder, given.machine, progress)
+        needed = system.needs_model(given.inputs)
+        chosen = choose_or_train(system, given.options.weights, given.output.runs, needed)
+        say_which(chosen, progress)
+        (result,) = infer(system, chosen.identity, chosen.model, [given.inputs], given.machine, progress)
+        artifacts = result.save(given.options.output, progress)
+    files = [{"kind": a.kind, "path": str(a.path), "caption": a.caption} for a in artifacts]
     if given.output.json:
-        document([{"kind": a.kind, "path": str(a.path), "caption": a.caption} for a in made])
-    else:
-        table("", ["file", "what"], [[str(a.path), a.caption] for a in made])
+        document({"system": name, "weights": chosen.origin, "result": result.to_json(), "files": files})
+        return 0
+    summary = result.summary()
+    if summary:
+        table("", ["result", ""], [[label, _shown(value)] for label, value in summary.items()])
+    table("", ["file", "what"], [[file["path"], file["caption"]] for file in files])
     return 0
 
 
-def _weights(system: AnySystem, args: Sequence[str], needed: bool = True) -> tuple[Any, Any, Path | None]:
-    """:func:`find_weights`, before the whole line can be read."""
-    return find_weights(system, peek(args, "--weights") or "", Path(peek(args, "--runs") or ROOT), needed)
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {_shown(v)}" for k, v in value.items())
+    return ", ".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def find_weights(system: AnySystem, given: str, root: Path, needed: bool = True) -> tuple[Any, Any, Path | None]:
-    """The model, what it is, and its file: those given, else the newest run's; without a model, the preset."""
-    from vergence.contract.identity import Identity
-    from vergence.engine.weights import load_model_of
+def choose_or_train(system: AnySystem, given: str, root: Path, needed: bool = True) -> Chosen:
+    """The weights to use. Where there are none, a person at a terminal is asked whether to train some."""
+    from vergence.engine.choose import choose
 
+    try:
+        return choose(system, given, root, needed)
+    except VergenceError as nothing:
+        asked = str(nothing).startswith("no weights of") and system.trains
+        if not (asked and sys.stdin.isatty() and sys.stderr.isatty()):
+            raise
+        print(f"{nothing}. Train now? [y/N] ", end="", file=sys.stderr, flush=True)
     name = system.about.name
-    if not (system.offers("build") and (needed or given)):
-        return None, Identity(name, "tiny", "", system.configure("tiny"), system.settings.facts()), None
-    path = Path(given) if given else _newest_weights(name, root) or _offer_training(system, root)
-    return *load_model_of(system, path), path
-
-
-def _newest_weights(name: str, root: Path) -> Path | None:
-    """Of the newest finished run; of the newest unfinished one if none has finished."""
-    found = [run for run in runs(name, root) if run.weights]
-    finished = [run for run in found if (run.folder / "result.json").exists()]
-    return next((run.weights for run in finished + found), None)
-
-
-def _offer_training(system: AnySystem, root: Path) -> Path:
-    """Nobody has trained yet: on a terminal, ask; elsewhere say how."""
-    name = system.about.name
-    if not system.trains:
-        raise VergenceError(f"no weights of {name} here: give --weights FILE, or make some with `vergence run {name}`")
-    how = f"vergence train {name}"
-    took = f", about {system.settings.minutes:g} minutes on two cores" if system.settings.minutes else ""
-    question = f"no weights of {name} here: give --weights FILE, or train some first with `{how}` (tiny{took})"
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise VergenceError(question)
-    print(f"{question}. Train now? [y/N] ", end="", file=sys.stderr, flush=True)
     if input().strip().lower() not in ("y", "yes"):
         raise VergenceError(f"no weights of {name}")
     from vergence.cli.train import train
 
     if train([name, "--runs", str(root), "--no-report"]):
         raise VergenceError(f"the training of {name} failed")
-    found = _newest_weights(name, root)
-    if found is None:
-        raise VergenceError(f"the training of {name} left no weights")
-    return found
+    return choose(system, given, root, needed)
 
 
-def say_which(path: Path | None, progress: Progress) -> None:
-    """Whose weights these are, for who did not say."""
-    if path is not None:
-        progress.say(f"weights: {path}")
+def say_which(chosen: Chosen, progress: Progress) -> None:
+    """Whose weights these are, for anyone who did not say."""
+    if chosen.origin:
+        progress.say(chosen.origin)

@@ -11,16 +11,22 @@ gallery read that one declaration::
 
 from __future__ import annotations
 
+import sys
 import types
 import typing
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from enum import Enum
+from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from tyro.constructors import PrimitiveConstructorSpec
 
-from vergence.core.errors import VergenceError
+from vergence.contract.config import from_json, to_json
+from vergence.core.errors import VergenceError, did_you_mean
+
+I = TypeVar("I")  # noqa: E741
 
 
 class Kind(Enum):
@@ -90,6 +96,94 @@ Graph = Annotated[Path, Kind.GRAPH]
 Text = Annotated[str, Kind.TEXT]
 Points = Annotated[tuple[Annotated[Point, _numbers(Point)], ...], Kind.POINTS]
 Boxes = Annotated[tuple[Annotated[Box, _numbers(Box)], ...], Kind.BOXES]
+
+
+class InMemory(type(Path())):  # type: ignore[misc]
+    """A path that is no file: an array, tensor or picture given in Python, under a name of its own.
+
+    Readers of :mod:`vergence.data` return what it holds, so that systems need not know where an input came from.
+    Several things together (frames, a gallery) are a folder.
+    """
+
+    value: Any
+
+    def __new__(cls, name: str, value: Any) -> InMemory:
+        made: InMemory = super().__new__(cls, name)
+        made.value = value
+        return made
+
+    def __init__(self, name: str, value: Any) -> None:
+        if sys.version_info >= (3, 12):
+            super().__init__(name)
+
+    def exists(self, **_: Any) -> bool:
+        return True
+
+    def is_dir(self, **_: Any) -> bool:
+        return isinstance(self.value, list | tuple)
+
+    def is_file(self, **_: Any) -> bool:
+        return not self.is_dir()
+
+
+FILES = {
+    Kind.IMAGE: ".png",
+    Kind.IMAGES: ".png",
+    Kind.VIDEO: ".mp4",
+    Kind.VIDEOS: ".mp4",
+    Kind.CLOUD: ".npy",
+    Kind.GRAPH: ".png",
+    Kind.FOLDER: "",
+}
+"""Kinds that come as files, and how the name of one that was given in Python ends."""
+SEVERAL = (Kind.IMAGES, Kind.VIDEOS)
+
+
+def make_inputs(inputs: type[I], values: Mapping[str, Any], at: str) -> list[I]:
+    """Inputs from Python values: paths, NumPy arrays, tensors and PIL pictures alike.
+
+    A field that takes one thing may be given a list of them: there is then one ``inputs`` for each, and fields that
+    were given once are shared by all. Otherwise the list has one element.
+    """
+    known = kinds(inputs)
+    for name in values:
+        if name not in known:
+            raise VergenceError(f"{at} have no {name!r}{did_you_mean(name, known)}")
+    single = [n for n, k in known.items() if k in FILES and k not in (*SEVERAL, Kind.FOLDER)]
+    lists = {name: list(values[name]) for name in single if isinstance(values.get(name), list | tuple)}
+    counts = {len(found) for found in lists.values()}
+    if len(counts) > 1:
+        raise VergenceError(f"{at} come in lists of one length, got " + _counted(lists))
+    rows = [{**values, **{n: found[i] for n, found in lists.items()}} for i in range(counts.pop() if counts else 1)]
+    return [_inputs(inputs, row, known, at) for row in rows]
+
+
+def _inputs(inputs: type[I], values: Mapping[str, Any], known: Mapping[str, Kind], at: str) -> I:
+    plain, held = dict[str, Any](values), dict[str, Any]()
+    for name, kind in known.items():
+        if name in values and values[name] is not None and kind in FILES:
+            held[name] = _held(name, kind, values[name])
+            plain[name] = [str(path) for path in held[name]] if kind in SEVERAL else str(held[name])
+    return replace(from_json(inputs, to_json(plain), at), **held)  # type: ignore[type-var]
+
+
+def _held(name: str, kind: Kind, value: Any) -> Any:
+    if kind in SEVERAL:
+        every = list(value) if isinstance(value, list | tuple) else [value]
+        return tuple(_one(f"{name}-{number}{FILES[kind]}", item) for number, item in enumerate(every, 1))
+    if kind is Kind.FOLDER and isinstance(value, list | tuple):
+        return InMemory(name, [_one(f"{name}-{number}.png", item) for number, item in enumerate(value, 1)])
+    return _one(f"{name}{FILES[kind]}", value)
+
+
+def _one(name: str, value: Any) -> Path:
+    if isinstance(value, str | PathLike):
+        return Path(value).expanduser() if not isinstance(value, InMemory) else value
+    return InMemory(name, value)
+
+
+def _counted(lists: Mapping[str, list[Any]]) -> str:
+    return " and ".join(f"{len(found)} of {name!r}" for name, found in lists.items())
 
 
 def kinds(inputs: type) -> dict[str, Kind]:

@@ -91,6 +91,23 @@ class Learns:
 
 
 @dataclass(frozen=True)
+class Starter:
+    """How starter weights are made: ``vergence weights NAME --train`` repeats it."""
+
+    note: str
+    """What they can do, in one line."""
+    preset: str = "starter"
+    variant: str = ""
+    """The method's own, if none is named."""
+    seed: int = 100
+    licence: str = "Apache-2.0"
+    data: str = ""
+    """What they are trained on, if it is not the embedded data as described."""
+    tried: str = ""
+    """What they were tried on that they were not trained on, and how it went."""
+
+
+@dataclass(frozen=True)
 class NoFacts:
     """The data decides nothing that the model must know."""
 
@@ -117,6 +134,8 @@ class Settings(Generic[C]):
     """One sentence or two that describe the embedded data, shown in reports."""
     reported: Sequence[Reported] = ()
     published: Mapping[str, Published] = field(default_factory=dict)
+    starters: Mapping[str, Starter] = field(default_factory=dict)
+    """Small trained weights that come with the system, by the name of their file; the first is the default."""
     learns: Learns | None = None
     minutes: float = 0.0
     """Roughly how long one variant of `tiny` trains on two cores."""

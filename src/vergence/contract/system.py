@@ -33,9 +33,11 @@ M = TypeVar("M")
 """The model; None for a method that has none."""
 D = TypeVar("D")
 """The data as evaluation gets it."""
+R = TypeVar("R")
+"""The result of a prediction, a :class:`vergence.contract.result.Result`; None for a method without prediction."""
 
 
-class Task(Generic[C, F, M, D]):
+class Task(Generic[C, F, M, D, R]):
     """What is done with one kind of data: how it is read, learnt from, judged, used and shown."""
 
     kind: type | None = None
@@ -77,10 +79,18 @@ class Task(Generic[C, F, M, D]):
         """The paper's metrics by its protocol."""
         raise self.not_offered("evaluation")
 
-    def predict(self, ctx: Context[C, F], model: M, inputs: Any) -> Sequence[Artifact]:
-        """Use on a user's files; writes into ``ctx.folder``. Gradients are off, as in ``evaluate``: a method that
-        needs them turns them on (``torch.enable_grad``)."""
-        raise self.not_offered("prediction on files")
+    def infer(self, ctx: Context[C, F], model: M, inputs: Any) -> R:
+        """Use on a user's inputs: what comes out, in memory. Gradients are off, as in ``evaluate``: a method that needs
+        them turns them on (``torch.enable_grad``)."""
+        raise self.not_offered("prediction")
+
+    def infer_many(self, ctx: Context[C, F], model: M, inputs: Sequence[Any]) -> Sequence[R]:
+        """Results of several inputs: one after another, unless a system can take them in batches."""
+        return [self.infer(ctx, model, each) for each in ctx.progress.track(inputs, "inputs")]
+
+    def render(self, ctx: Context[C, F], inputs: Any, result: R) -> Sequence[Artifact]:
+        """Write and draw a result into ``ctx.folder``: machine-readable files, and a picture or page to look at."""
+        raise self.not_offered("pictures of a prediction")
 
     def pictures(self, ctx: Context[C, F], models: Mapping[str, M], data: D) -> Sequence[Artifact]:
         """What the trained variants do, side by side, on held-out data; writes into ``ctx.folder``. Models are on the
@@ -106,11 +116,11 @@ class Task(Generic[C, F, M, D]):
         return NotOffered(f"{type(self).__name__} offers no {what}")
 
 
-class System(Task[C, F, M, D]):
+class System(Task[C, F, M, D, R]):
     """A published method with its baselines."""
 
     settings: ClassVar[Settings[Any]]
-    tasks: Sequence[Task[Any, Any, Any, Any]] = ()
+    tasks: Sequence[Task[Any, Any, Any, Any, Any]] = ()
     """For a method with several kinds of data: what is done with each. Such a system leaves the hooks of a task to
     them."""
     claims: Sequence[Claim] = ()
@@ -175,7 +185,7 @@ class System(Task[C, F, M, D]):
 
     # The hooks of a task: those of the one that the config means ------------------------------------------------------
 
-    def task(self, config: C) -> Task[C, F, M, D] | None:
+    def task(self, config: C) -> Task[C, F, M, D, R] | None:
         """The task that a config means; None for a system that has no tasks."""
         data = getattr(config, "data", None)
         return next((task for task in self.tasks if task.kind is type(data)), None)
@@ -207,9 +217,17 @@ class System(Task[C, F, M, D]):
         task = self.task(ctx.config)
         return task.evaluate(ctx, model, data) if task else super().evaluate(ctx, model, data)
 
-    def predict(self, ctx: Context[C, F], model: M, inputs: Any) -> Sequence[Artifact]:
+    def infer(self, ctx: Context[C, F], model: M, inputs: Any) -> R:
         task = self.task(ctx.config)
-        return task.predict(ctx, model, inputs) if task else super().predict(ctx, model, inputs)
+        return task.infer(ctx, model, inputs) if task else super().infer(ctx, model, inputs)
+
+    def infer_many(self, ctx: Context[C, F], model: M, inputs: Sequence[Any]) -> Sequence[R]:
+        task = self.task(ctx.config)
+        return task.infer_many(ctx, model, inputs) if task else super().infer_many(ctx, model, inputs)
+
+    def render(self, ctx: Context[C, F], inputs: Any, result: R) -> Sequence[Artifact]:
+        task = self.task(ctx.config)
+        return task.render(ctx, inputs, result) if task else super().render(ctx, inputs, result)
 
     def pictures(self, ctx: Context[C, F], models: Mapping[str, M], data: D) -> Sequence[Artifact]:
         task = self.task(ctx.config)
@@ -254,5 +272,5 @@ class System(Task[C, F, M, D]):
         return NotOffered(f"{self.about.name} offers no {what}: its method has no use for it")
 
 
-AnySystem = System[Any, Any, Any, Any]
-AnyTask = Task[Any, Any, Any, Any]
+AnySystem = System[Any, Any, Any, Any, Any]
+AnyTask = Task[Any, Any, Any, Any, Any]

@@ -67,6 +67,15 @@ def write_table(path: Path, heading: Sequence[str], rows: Iterable[Sequence[Any]
     return path
 
 
+def write_array(path: Path, array: Any) -> Path:
+    """A NumPy array as .npy, whole or not at all."""
+    import numpy as np
+
+    with replacing(path) as partial, partial.open("wb") as file:
+        np.save(file, array)
+    return path
+
+
 def write_json(path: Path, value: Any) -> None:
     """JSON that a person can read."""
     write_text(path, json.dumps(finite(value), indent=1) + "\n")

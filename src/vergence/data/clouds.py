@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vergence.contract.inputs import InMemory
 from vergence.core.errors import VergenceError
 
 SUFFIXES = (".npy", ".npz", ".ply", ".pcd", ".bin")
@@ -30,6 +31,11 @@ _UNREADABLE = (
 
 def read_cloud(path: Path) -> Tensor:
     """A cloud's coordinates, (N, 3); whatever else a point has is left out."""
+    if isinstance(path, InMemory):
+        value = path.value.detach().cpu().numpy() if isinstance(path.value, Tensor) else path.value
+        if not isinstance(value, np.ndarray):
+            raise VergenceError(f"{path} is a {type(value).__name__}: expected a path, or an array or tensor (N, 3)")
+        return as_points(value, path)
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
         raise VergenceError(f"{path} is no point cloud that can be read: expected one of {', '.join(SUFFIXES)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
+from vergence.contract.inputs import InMemory
 from vergence.core.errors import VergenceError
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".tif", ".tiff"})
@@ -19,6 +21,8 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".tif", 
 
 def read_image(path: Path) -> Tensor:
     """A picture of any mode as RGB bytes (3, H, W)."""
+    if isinstance(path, InMemory):
+        return as_picture(path.value, str(path))
     try:
         with Image.open(path) as picture:
             picture.load()
@@ -27,6 +31,30 @@ def read_image(path: Path) -> Tensor:
         raise VergenceError(f"{path} does not exist") from None
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise VergenceError(f"{path} is not a readable picture: {error}") from error
+
+
+def as_picture(value: Any, name: str) -> Tensor:
+    """A picture given in Python as RGB bytes (3, H, W): a PIL picture, a NumPy array (H, W) or (H, W, channels), or a
+    tensor (H, W) or (channels, H, W). Floats are from 0 to 1."""
+    if isinstance(value, Image.Image):
+        return torch.from_numpy(np.array(_rgb(value))).permute(2, 0, 1).contiguous()
+    if not isinstance(value, Tensor | np.ndarray):
+        raise VergenceError(f"{name} is a {type(value).__name__}: expected a path, an array, a tensor or a PIL picture")
+    array = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+    if isinstance(value, Tensor) and array.ndim == 3:
+        array = np.moveaxis(array, 0, -1)
+    array = array[..., None] if array.ndim == 2 else array
+    if array.ndim != 3 or array.shape[-1] not in (1, 3, 4) or not array.size:
+        expected = "(3, H, W)" if isinstance(value, Tensor) else "(H, W, 3)"
+        raise VergenceError(f"{name} has the shape {tuple(value.shape)}: expected a picture, {expected}")
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all() or array.min() < 0 or array.max() > 1:
+            raise VergenceError(f"{name} is a picture of floats that are not from 0 to 1")
+        array = (array * 255).round().astype(np.uint8)
+    if array.dtype != np.uint8:
+        raise VergenceError(f"{name} is a picture of {array.dtype}: expected bytes, or floats from 0 to 1")
+    whole = Image.fromarray(array[..., 0] if array.shape[-1] == 1 else array)
+    return torch.from_numpy(np.array(_rgb(whole))).permute(2, 0, 1).contiguous()
 
 
 def _rgb(picture: Image.Image) -> Image.Image:
@@ -42,6 +70,8 @@ def _rgb(picture: Image.Image) -> Image.Image:
 
 def find_images(folder: Path) -> list[Path]:
     """The pictures below a folder, by name."""
+    if isinstance(folder, InMemory):
+        return list(folder.value)
     return sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
 
 

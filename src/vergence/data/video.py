@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vergence.contract.inputs import InMemory
 from vergence.core.errors import VergenceError, reason
 from vergence.core.files import replacing
 from vergence.data.images import SUFFIXES as PICTURES
@@ -91,6 +92,8 @@ def open_video(source: Path | str | int, fps: float | None = None) -> Video:
     """
     if isinstance(source, int):
         return _Camera(source)
+    if isinstance(source, InMemory):
+        return _Given(source, fps or FOLDER_RATE)
     path = Path(source)
     try:
         kind = "folder" if path.is_dir() else "file" if path.exists() else ""
@@ -104,6 +107,32 @@ def open_video(source: Path | str | int, fps: float | None = None) -> Video:
 def is_video(path: Path) -> bool:
     """Whether a path is named like a video file, or is a folder of frames."""
     return path.suffix.lower() in SUFFIXES if path.is_file() else path.is_dir() and bool(_pictures(path))
+
+
+class _Given(Video):
+    """Frames given in Python: an array (T, H, W, 3), a tensor (T, 3, H, W), or a list of pictures."""
+
+    def __init__(self, source: InMemory, fps: float) -> None:
+        self.source = source.value
+        try:
+            count = len(self.source)
+        except TypeError:
+            count = 0
+        if not count:
+            raise VergenceError(f"{source} holds no frames: expected an array (T, H, W, 3) or a list of pictures")
+        super().__init__(source.name, fps, Size(*self._frame(0).shape[:2]), count)
+
+    def frames(self, shorter: int | None = None) -> Iterator[Frame]:
+        return (rescaled(self._frame(i), shorter) if shorter else self._frame(i) for i in range(len(self.source)))
+
+    def at(self, indices: Sequence[int], shorter: int | None = None) -> Frame:
+        some = [self._frame(i) for i in self._checked(indices)]
+        return np.stack([rescaled(frame, shorter) if shorter else frame for frame in some])
+
+    def _frame(self, index: int) -> Frame:
+        value = self.source[index]
+        picture = read_image(value if isinstance(value, Path) else InMemory(f"frame {index}", value))
+        return picture.permute(1, 2, 0).numpy()
 
 
 # Files ---------------------------------------------------------------------------------------------------------------

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import nn
 
 from vergence.contract.context import Context, Stage
 from vergence.contract.identity import Identity
+from vergence.contract.system import AnySystem
 from vergence.core.progress import Progress
-from vergence.engine.devices import float_type
+from vergence.core.seeding import derive, seed_everything
+from vergence.engine.devices import float_type, make_fabric
 from vergence.engine.weights import load_model
 from vergence.runs.machine import Machine
 
@@ -43,3 +49,37 @@ def make_context(
         agree=fabric.broadcast,
         load=load,
     )
+
+
+@contextmanager
+def working(
+    system: AnySystem,
+    config: Any,
+    folder: Path,
+    machine: Machine,
+    progress: Progress,
+    facts: Any = None,
+    fabric: Fabric | None = None,
+    stage: Stage = "test",
+) -> Iterator[Context[Any, Any]]:
+    """A context for work outside training, with its randomness fixed by the config's seed."""
+    with undisturbed():
+        fabric = fabric or make_fabric(machine)
+        seed = getattr(config, "seed", 0)
+        seed_everything(fabric.device, seed, "work")
+        ctx = make_context(config, folder, fabric, machine, progress, stage, facts)
+        ctx.generator.manual_seed(derive(seed, "work", "own"))
+        yield ctx
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Leave the caller's threads and random numbers as they were."""
+    threads, python, numpy = torch.get_num_threads(), random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        random.setstate(python)
+        np.random.set_state(numpy)

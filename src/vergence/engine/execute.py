@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import nn
 
 from vergence import catalogue
 from vergence.contract.config import to_json
-from vergence.contract.context import Context, Stage
+from vergence.contract.context import Context
 from vergence.contract.identity import Identity
 from vergence.contract.system import AnySystem
 from vergence.core.errors import Cancelled, Interrupted
 from vergence.core.files import save_tensors, write_json
 from vergence.core.progress import Progress
-from vergence.core.seeding import derive, seed_everything
 from vergence.engine import memory, signals
-from vergence.engine.contexts import make_context
+from vergence.engine.contexts import working
 from vergence.engine.devices import make_fabric
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.fit import Fit
 from vergence.engine.weights import metadata
 from vergence.runs.folder import Result, Run
-from vergence.runs.machine import Machine, Runtime
+from vergence.runs.machine import Runtime
 
 
 def execute(
@@ -94,37 +89,3 @@ def _untrained(run: Run, system: AnySystem, ctx: Context[Any, Any], data: Any) -
     identity = Identity(order.system, order.preset, order.variant, order.config, ctx.facts)
     save_tensors(run.folder / "last.safetensors", model.state_dict(), metadata(identity, system))
     return model
-
-
-@contextmanager
-def working(
-    system: AnySystem,
-    config: Any,
-    folder: Path,
-    machine: Machine,
-    progress: Progress,
-    facts: Any = None,
-    fabric: Fabric | None = None,
-    stage: Stage = "test",
-) -> Iterator[Context[Any, Any]]:
-    """A context for work outside training, with its randomness fixed by the config's seed."""
-    with undisturbed():
-        fabric = fabric or make_fabric(machine)
-        seed = getattr(config, "seed", 0)
-        seed_everything(fabric.device, seed, "work")
-        ctx = make_context(config, folder, fabric, machine, progress, stage, facts)
-        ctx.generator.manual_seed(derive(seed, "work", "own"))
-        yield ctx
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Leave the caller's threads and random numbers as they were."""
-    threads, python, numpy = torch.get_num_threads(), random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng():
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        random.setstate(python)
-        np.random.set_state(numpy)

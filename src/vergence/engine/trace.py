@@ -19,9 +19,9 @@ from vergence import catalogue
 from vergence.contract.config import digest
 from vergence.contract.training import Phase
 from vergence.core.progress import Progress
+from vergence.engine.contexts import undisturbed, working
 from vergence.engine.devices import make_fabric
 from vergence.engine.evaluate import run_evaluation
-from vergence.engine.execute import undisturbed, working
 from vergence.engine.fit import Fit
 from vergence.engine.signals import Stop
 from vergence.runs.folder import Run

@@ -15,7 +15,7 @@ from vergence import catalogue
 from vergence._version import __version__
 from vergence.contract.config import from_json, to_json
 from vergence.contract.identity import Identity
-from vergence.contract.system import AnySystem, System
+from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError, reason
 from vergence.core.files import load_tensors, read_metadata
 
@@ -24,7 +24,7 @@ FORMAT = 1
 KEY = "vergence"
 
 
-def metadata(identity: Identity, system: System[Any, Any, Any, Any]) -> dict[str, str]:
+def metadata(identity: Identity, system: AnySystem) -> dict[str, str]:
     """An identity as a weights file carries it: one entry, so that equal weights are equal files."""
     described = {
         "format": FORMAT,

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,15 +80,21 @@ class Run:
             raise VergenceError(f"{folder} is not a run: it has no config.json")
         return cls(folder)
 
-    @property
+    @cached_property
     def order(self) -> Order:
+        """What was asked for; it never changes."""
         return Order.read(self.folder / "config.json")
 
     @property
     def result(self) -> Result | None:
-        """Metrics and cost, once the run has finished."""
-        path = self.folder / "result.json"
-        return from_json(Result, read_json(path), str(path)) if path.exists() else None
+        """Metrics and cost, once the run has finished; until then another process may still write it."""
+        if "_result" not in self.__dict__:
+            path = self.folder / "result.json"
+            if not path.exists():
+                return None
+            self.__dict__["_result"] = from_json(Result, read_json(path), str(path))
+        result: Result = self.__dict__["_result"]
+        return result
 
     @property
     def metrics_found(self) -> dict[str, float]:
@@ -163,21 +170,25 @@ def runs(system: str, root: Path = ROOT) -> Iterator[Run]:
         yield Run(path.parent)
 
 
-def find(order: Order, root: Path = ROOT, same_code: bool = False) -> Run | None:
-    """A run of the same order by the same version of the system's code (and, if asked for, of what it stands on),
-    finished or not; finished ones first."""
-    own, shared = fingerprint(order.system), shared_fingerprint(order.system)
-    unfinished = None
-    for run in runs(order.system, root):
+def index(system: str, root: Path = ROOT, same_code: bool = False) -> dict[str, Run]:
+    """A system's runs by the key of their order, each folder read once: made by the same version of the system's code
+    (and, if asked for, of what it stands on), the newest, finished ones before unfinished ones."""
+    own, shared = fingerprint(system), shared_fingerprint(system)
+    finished: dict[str, Run] = {}
+    unfinished: dict[str, Run] = {}
+    for run in runs(system, root):
         try:
             made = run.environment()
-            same = run.order.key == order.key and made.code == own and (not same_code or made.shared == shared)
-            if same and run.result is not None:
-                return run
+            if made.code == own and (not same_code or made.shared == shared):
+                (unfinished if run.result is None else finished).setdefault(run.order.key, run)
         except VergenceError:
             continue  # a damaged or older folder is not a match
-        unfinished = unfinished or (run if same else None)
-    return unfinished
+    return unfinished | finished
+
+
+def find(order: Order, root: Path = ROOT, same_code: bool = False) -> Run | None:
+    """A run of the same order, finished or not."""
+    return index(order.system, root, same_code).get(order.key)
 
 
 def same_or_refuse(run: Run, order: Order) -> None:

@@ -15,7 +15,7 @@ from vergence.contract.config import from_json
 from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.progress import Progress
-from vergence.runs.folder import ROOT, Run, find
+from vergence.runs.folder import ROOT, Run, index
 from vergence.runs.machine import Runtime
 from vergence.runs.order import Order, with_seed
 
@@ -48,11 +48,14 @@ def order_for(system: str, need: Needs, runtime: Runtime) -> Order:
 
 def obtain(orders: Sequence[Order], plan: RunPlan, progress: Progress) -> list[Run]:
     """Finished runs of the orders: those there are, and the others trained (or carried on) now."""
-    found: dict[str, Run] = {}
-    for order in orders:
-        if order.key not in found:
-            old = None if plan.fresh else find(order, plan.root, plan.same_code)
-            found[order.key] = old or Run.create(replace(order, runtime=plan.runtime), plan.root)
+    keys = [order.key for order in orders]
+    systems = {order.system for order in orders}
+    old = {} if plan.fresh else {k: r for s in systems for k, r in index(s, plan.root, plan.same_code).items()}
+    needed = dict(zip(keys, orders, strict=True))
+    found = {
+        key: old.get(key) or Run.create(replace(order, runtime=plan.runtime), plan.root)
+        for key, order in needed.items()
+    }
     todo = [run for run in found.values() if run.result is None]
     ready = len(found) - len(todo)
     if ready and todo:
@@ -67,7 +70,7 @@ def obtain(orders: Sequence[Order], plan: RunPlan, progress: Progress) -> list[R
 
         for run in todo:
             execute(run, progress)
-    return [found[order.key] for order in orders]
+    return [found[key] for key in keys]
 
 
 @dataclass

@@ -12,7 +12,7 @@ from vergence.contract.inputs import Artifact
 from vergence.contract.system import AnySystem
 from vergence.core.files import make_folder
 from vergence.core.progress import Progress
-from vergence.engine.execute import working
+from vergence.engine.contexts import working
 from vergence.engine.weights import load_model
 from vergence.runs.folder import Run
 from vergence.studies.ledger import Entry

@@ -14,6 +14,7 @@ from vergence.contract.about import About
 from vergence.contract.claims import Claim
 from vergence.contract.data import Layout
 from vergence.contract.inputs import Artifact, Graph
+from vergence.contract.result import Result
 from vergence.contract.settings import Metric, Settings, Variant
 from vergence.contract.system import System
 from vergence.core.errors import VergenceError
@@ -42,6 +43,11 @@ class Config:
     data: str = "embedded"
     scale: float = 1.0
     seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Distance(Result):
+    distance: float
 
 
 @dataclass(frozen=True)
@@ -74,10 +80,12 @@ class Ruler(System):
     def evaluate(self, ctx, model, data):
         return {"distance": ctx.config.scale * distance(data[0], data[1])}
 
-    def predict(self, ctx, model, inputs):
-        path = ctx.folder / "distance.json"
-        write_json(path, distance(read(inputs.truth)[0], read(inputs.prediction)[0]))
-        return [Artifact("json", path, "How far apart they are.")]
+    def infer(self, ctx, model, inputs):
+        return Distance(distance(read(inputs.truth)[0], read(inputs.prediction)[0]))
+
+    def render(self, ctx, inputs, result):
+        write_json(ctx.folder / "distance.json", result.distance)
+        return [Artifact("json", ctx.folder / "distance.json", "How far apart they are.")]
 
 
 SYSTEM = Ruler()

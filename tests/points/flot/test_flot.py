@@ -14,8 +14,9 @@ from vergence.core.errors import VergenceError
 from vergence.engine.weights import load_model_of
 from vergence.points.flot import model as module
 from vergence.points.flot.model import PUBLISHED, as_published, build, from_published
+from vergence.points.flot.predict import _spread, flow_of
 from vergence.points.flot.settings import ModelConfig
-from vergence.points.flot.system import SYSTEM, _spread, flow_of
+from vergence.points.flot.system import SYSTEM
 from vergence.reference import scene_flow as plain
 
 SMALL = ModelConfig(widths=(8, 8, 8), neighbours=6)

@@ -7,24 +7,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from vergence.contract.context import Context
-from vergence.contract.inputs import Artifact, Axes
+from vergence.contract.inputs import Artifact
 from vergence.contract.settings import NoFacts
 from vergence.contract.system import System
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_archive, replacing
-from vergence.data.clouds import read_cloud
+from vergence.core.files import load_archive
 from vergence.data.layouts import read, share
 from vergence.drawing.figure import BLUE, GREEN, ORANGE
-from vergence.drawing.viewer import Layer, View, page, picture
-from vergence.ops.knn import nearest
+from vergence.drawing.viewer import Layer, View, picture
 from vergence.points.data import LAYOUTS, Drawn
+from vergence.points.flot import predict
 from vergence.points.flot.claims import CLAIMS
 from vergence.points.flot.model import FLOT, build, from_published
+from vergence.points.flot.predict import Flow
 from vergence.points.flot.settings import SETTINGS, Clouds, Config, Inputs, ModelConfig
 from vergence.points.metrics import flow_scores
 from vergence.points.synth import rigid
@@ -32,7 +31,7 @@ from vergence.points.synth import rigid
 Ctx = Context[Config, NoFacts]
 
 
-class FLOTSystem(System[Config, NoFacts, FLOT, Drawn]):
+class FLOTSystem(System[Config, NoFacts, FLOT, Drawn, Flow]):
     settings = SETTINGS
     layouts = LAYOUTS
     claims = CLAIMS
@@ -96,29 +95,11 @@ class FLOTSystem(System[Config, NoFacts, FLOT, Drawn]):
             means |= {"eps": float(model.eps), "power": float(model.power) if model.settings.iterations else 0.0}
         return means
 
-    def predict(self, ctx: Ctx, model: FLOT, inputs: Inputs) -> Sequence[Artifact]:
-        first, second = read_cloud(inputs.first), read_cloud(inputs.second)
-        flow = flow_of(ctx, model, first, second, inputs.axes, inputs.points)
-        stem = f"{inputs.first.stem}-to-{inputs.second.stem}"
-        target = ctx.folder / f"{stem}-flow.npy"
-        with replacing(target) as partial, partial.open("wb") as file:
-            np.save(file, flow.numpy())
-        lengths = flow.norm(dim=1)
-        note = f"{len(first)} points, {len(second)} points; median motion {lengths.median():.2f} m"
-        layers = [Layer(inputs.first.name, first, BLUE, flow), Layer(inputs.second.name, second, ORANGE)]
-        turned = page(ctx.folder / f"{stem}.html", stem, note, layers, inputs.axes)
-        moved = Layer(f"{inputs.first.name}, moved", first + flow, GREEN)
-        views = [
-            View("both clouds", [Layer(layers[0].name, first, BLUE), layers[1]]),
-            View("the flow", layers[:1]),
-            View("moved by the flow", [moved, layers[1]]),
-        ]
-        shown = picture(ctx.folder / f"{stem}.png", [views], inputs.axes)
-        return [
-            Artifact("table", target, f"The motion of each point of {inputs.first.name}, in its axes: (N, 3) metres."),
-            Artifact("html", turned, "Both clouds and the motion, to be turned and played."),
-            Artifact("image", shown, "Both clouds, the flow, and the first cloud moved by it."),
-        ]
+    def infer(self, ctx: Ctx, model: FLOT, inputs: Inputs) -> Flow:
+        return predict.flow(ctx, model, inputs)
+
+    def render(self, ctx: Ctx, inputs: Inputs, result: Flow) -> Sequence[Artifact]:
+        return predict.render(ctx, inputs, result)
 
     def pictures(self, ctx: Ctx, models: Mapping[str, FLOT], data: Drawn) -> Sequence[Artifact]:
         """Held-out scenes, moved by the truth and by what every network found."""
@@ -137,26 +118,6 @@ class FLOTSystem(System[Config, NoFacts, FLOT, Drawn]):
             rows.append(row)
         caption = "Held-out scenes: the second cloud, and the first one moved by the truth and by each network's flow."
         return [Artifact("image", picture(ctx.folder / "flows.png", rows, side=2.6), caption)]
-
-
-def flow_of(ctx: Ctx, model: FLOT, first: Tensor, second: Tensor, axes: Axes, most: int) -> Tensor:
-    """The flow (N, 3) of a cloud, in its own axes: found for ``most`` random points, spread from them to the others."""
-    order = {"camera": [0, 1, 2], "lidar": [1, 2, 0]}[axes]
-    p, q = first[:, order], second[:, order]
-    few = torch.randperm(len(p), generator=torch.Generator().manual_seed(0))[: most or None]
-    some = torch.randperm(len(q), generator=torch.Generator().manual_seed(1))[: most or None]
-    batch = ctx.to_device({"p": p[few].unsqueeze(0), "q": q[some].unsqueeze(0)})
-    found = model(batch["p"], batch["q"])["flow"][0].float().cpu()
-    flow = _spread(found, p[few], p) if len(few) < len(p) else torch.empty_like(p)
-    flow[few] = found
-    return flow[:, [order.index(axis) for axis in range(3)]]
-
-
-def _spread(values: Tensor, at: Tensor, points: Tensor) -> Tensor:
-    """Values (n, C) at some points, for all points (N, 3): of the three nearest, the nearer the more."""
-    near = nearest(at[None], min(3, len(at)), points[None])[0]
-    weight = 1 / (at[near] - points.unsqueeze(1)).norm(dim=-1).clamp_min(1e-6)
-    return (values[near] * (weight / weight.sum(1, keepdim=True)).unsqueeze(-1)).sum(1)
 
 
 SYSTEM = FLOTSystem()

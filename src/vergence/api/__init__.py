@@ -1,0 +1,1 @@
+"""The Python door: everything the commands do is a short call."""

@@ -1,0 +1,64 @@
+"""Which weights are meant: those that were given, those of the newest run, or those that come with the system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import nn
+
+from vergence import catalogue
+from vergence.contract.identity import Identity
+from vergence.contract.system import AnySystem
+from vergence.core.errors import VergenceError
+from vergence.engine.starters import one_line
+from vergence.engine.weights import load_model_of
+from vergence.runs.folder import runs
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A model, what it is, and where it comes from."""
+
+    model: nn.Module | None
+    identity: Identity
+    path: Path | None = None
+    origin: str = ""
+    """One line that says whose weights these are; empty where none are needed."""
+
+
+def without_model(system: AnySystem) -> Identity:
+    """What a system is that works without trained weights."""
+    return Identity(system.about.name, "tiny", "", system.configure("tiny"), system.settings.facts())
+
+
+def choose(system: AnySystem, given: str | Path = "", root: Path | None = None, needed: bool = True) -> Chosen:
+    """The weights to use: those given; else of the newest run below ``root``; else the starter weights."""
+    if not (system.offers("build") and (needed or given)):
+        return Chosen(None, without_model(system))
+    name = system.about.name
+    newest = newest_weights(name, root) if root is not None and not given else None
+    starter = catalogue.starter(name) if not given and newest is None else None
+    path = Path(given).expanduser() if given else newest or starter
+    if path is None:
+        raise VergenceError(nothing_here(system))
+    model, identity = load_model_of(system, path)
+    return Chosen(model, identity, path, one_line(path) if path == starter else f"weights: {path}")
+
+
+def newest_weights(name: str, root: Path) -> Path | None:
+    """Of the newest finished run; of the newest unfinished one if none has finished."""
+    trained = [run for run in runs(name, root) if run.weights]
+    finished = [run for run in trained if (run.folder / "result.json").exists()]
+    return next((run.weights for run in finished + trained), None)
+
+
+def nothing_here(system: AnySystem) -> str:
+    """What to do where there are no weights."""
+    name, minutes = system.about.name, system.settings.minutes
+    if not system.trains:
+        return f"no weights of {name} here: give --weights FILE, or make some with `vergence run {name}`"
+    took = f", about {minutes:g} minute{'' if minutes == 1 else 's'} on two cores" if minutes else ""
+    return (
+        f"no weights of {name} here: give --weights FILE, or train some first with `vergence train {name}` (tiny{took})"
+    )

@@ -1,0 +1,132 @@
+"""Models in use: judged by their protocol, or run on inputs, with results in memory and their files."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from vergence.contract.identity import Identity
+from vergence.contract.inputs import Artifact
+from vergence.contract.result import Result
+from vergence.contract.system import AnySystem
+from vergence.core.errors import VergenceError
+from vergence.core.files import make_folder
+from vergence.core.progress import Progress
+from vergence.engine.contexts import working
+from vergence.engine.evaluate import run_evaluation
+from vergence.runs.machine import Machine
+
+FILES = frozenset({".mp4", ".mov", ".mkv", ".webm", ".avi", ".gif", ".png", ".jpg", ".csv", ".json", ".html", ".npy"})
+"""How a place to write to ends that is a file and not a folder."""
+
+
+def infer(
+    system: AnySystem,
+    identity: Identity,
+    model: nn.Module | None,
+    inputs: Sequence[Any],
+    machine: Machine,
+    progress: Progress,
+) -> list[Result]:
+    """The results of some inputs. The model is left as it was."""
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        as_it_was(model),
+        working(system, identity.config, Path(scratch), machine, progress, identity.facts, stage="predict") as ctx,
+    ):
+        if model is not None:
+            model.to(ctx.device, ctx.float_type).eval()
+        with torch.no_grad(), ctx.autocast():
+            results = list(system.infer_many(ctx, model, list(inputs)))
+    for each, result in zip(inputs, results, strict=True):
+        result.rendered_by(partial(render, system, identity, each, result))
+    return results
+
+
+def judge(
+    system: AnySystem,
+    identity: Identity,
+    model: nn.Module | None,
+    config: Any,
+    split: str,
+    machine: Machine,
+    progress: Progress,
+) -> dict[str, float]:
+    """A model's metrics on a split of the data that a config names. The model is left as it was."""
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        as_it_was(model),
+        working(system, config, Path(scratch), machine, progress, identity.facts) as ctx,
+    ):
+        data = system.prepare(ctx, system.data(ctx, split))
+        placed = model.to(ctx.device, ctx.float_type) if model is not None else None
+        return run_evaluation(system, ctx, placed, data)
+
+
+def render(
+    system: AnySystem, identity: Identity, inputs: Any, result: Result, folder: Path, progress: Progress
+) -> list[Artifact]:
+    """The files of a result. They appear in the folder when all of them are written, or not at all.
+
+    A ``folder`` that is named like a file (``out.mp4``) names the file of that kind, and those beside it.
+    """
+    name = folder.name if folder.suffix.lower() in FILES and not folder.is_dir() else ""
+    folder = folder.parent if name else folder
+    make_folder(folder)
+    cpu = Machine(device="cpu")
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as scratch:
+        with working(system, identity.config, Path(scratch), cpu, progress, identity.facts, stage="predict") as ctx:
+            artifacts = list(system.render(ctx, inputs, result))
+        if name:
+            artifacts = _called(artifacts, name, system.about.name)
+        for path in sorted(Path(scratch).iterdir()):
+            _move(path, folder / path.name)
+    return [replace(artifact, path=folder / artifact.path.relative_to(scratch)) for artifact in artifacts]
+
+
+def _called(artifacts: list[Artifact], name: str, system: str) -> list[Artifact]:
+    """The file of a name's kind gets that name, and files that were called like it are called like it again."""
+    main = next((a.path for a in artifacts if a.path.suffix == Path(name).suffix), None)
+    if main is None:
+        kinds = ", ".join(dict.fromkeys(a.path.suffix for a in artifacts))
+        raise VergenceError(f"{system} makes files of the kinds {kinds}, and {name} is none of them")
+    called = []
+    for artifact in artifacts:
+        path = artifact.path
+        if path == main or path.stem == main.stem:
+            path = path.rename(path.with_name(Path(name).stem + path.suffix))
+        called.append(replace(artifact, path=path))
+    return called
+
+
+def _move(source: Path, target: Path) -> None:
+    try:
+        if target.is_dir() and source.is_dir():
+            shutil.rmtree(target)
+        source.replace(target)
+    except OSError as error:
+        raise VergenceError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+@contextmanager
+def as_it_was(model: nn.Module | None) -> Iterator[None]:
+    """Give a model back where and as it was."""
+    if model is None:
+        yield
+        return
+    training = model.training
+    first = next(model.parameters(), torch.zeros(()))
+    device, kind = first.device, first.dtype
+    try:
+        yield
+    finally:
+        model.train(training).to(device, kind if kind.is_floating_point else None)
