@@ -48,6 +48,7 @@ class Config:
 @dataclass(frozen=True, eq=False)
 class Distance(Result):
     distance: float
+    """How far apart they are."""
 
 
 @dataclass(frozen=True)

@@ -343,6 +343,6 @@ def test_prediction_gives_a_flow_for_every_point(here, capsys):
         main(["predict", "flot", "one.npy", "two.ply", "--weights", "model.tar", "-o", "out", "--json", "--quiet"]) == 0
     )
     made = json.loads(capsys.readouterr().out)
-    assert [artifact["kind"] for artifact in made] == ["table", "html", "image"]
-    flow = np.load(made[0]["path"])
+    assert [artifact["kind"] for artifact in made["files"]] == ["table", "html", "image"]
+    flow = np.load(made["files"][0]["path"])
     assert (flow.shape, flow.dtype) == ((30, 3), np.float32)

@@ -59,10 +59,12 @@ class Clouds:
     """Random points taken from each cloud."""
     world: World = "resampled"
     """perfect: every point has its partner in the second cloud (FT3D_p, where rows correspond); resampled: as it is."""
+    scene: Literal["rigid", "street"] = "rigid"
+    """embedded: boxes and ellipsoids that move apart, or rendered streets as a scanner on a car sees them."""
     scenes: int = 2400
     """embedded: scenes to train on; a twelfth as many to validate and to test."""
     objects: int = 4
-    """embedded: objects in a scene."""
+    """embedded, rigid: objects in a scene."""
 
     def __post_init__(self) -> None:
         if self.points < 1 or self.scenes < 12 or not 1 <= self.objects <= self.points:
@@ -122,6 +124,17 @@ PRESETS = {
     "tiny-perfect": replace(TINY, data=replace(TINY.data, world="perfect")),
     "paper": Config(ModelConfig(), Clouds("ft3d_s:data"), _training(60, 50, 1)),
     "paper-occluded": Config(ModelConfig(), Clouds("ft3d_o:data", points=2048), _training(400, 340, 4)),
+    "starter": Config(
+        ModelConfig(start=(-3.0, -3.0)),
+        Clouds(points=1024, scene="street", scenes=3600),
+        Training(
+            epochs=2,
+            batch=4,
+            evaluate_every=0,
+            log_every=20,
+            optimiser=Optimiser("adam", lr=2e-3, rates={"log_*": 5.0}, schedule=Schedule("cosine", floor=0.02)),
+        ),
+    ),
     "paper-study": Config(ModelConfig(), Clouds("ft3d_s:data", points=2048), _training(40, 0, 4)),
 }
 VARIANTS = {

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from vergence.contract.context import Context
+from vergence.contract.data import EMBEDDED
 from vergence.contract.inputs import Artifact
 from vergence.contract.settings import NoFacts
 from vergence.contract.system import System
@@ -26,7 +27,8 @@ from vergence.points.flot.model import FLOT, build, from_published
 from vergence.points.flot.predict import Flow
 from vergence.points.flot.settings import SETTINGS, Clouds, Config, Inputs, ModelConfig
 from vergence.points.metrics import flow_scores
-from vergence.points.synth import rigid
+from vergence.points.streets import Streets
+from vergence.points.synth import Rigid, rigid
 
 Ctx = Context[Config, NoFacts]
 
@@ -38,14 +40,8 @@ class FLOTSystem(System[Config, NoFacts, FLOT, Drawn, Flow]):
 
     def data(self, ctx: Ctx, split: str) -> Drawn:
         asked = ctx.config.data
-        count = share(asked.scenes, split, of=12)
-        scenes = read(
-            asked.source,
-            self.layouts,
-            split,
-            embedded=lambda: rigid(count, asked.points, asked.objects, asked.world, split),
-        )
-        if asked.source == "embedded" or asked.world == "resampled":
+        scenes = read(asked.source, self.layouts, split, embedded=lambda: _embedded(asked, split))
+        if asked.source == EMBEDDED or asked.world == "resampled":
             return Drawn(scenes, asked.points)
         if not scenes.aligned:
             raise VergenceError(f"{asked.source} has no perfect world: its rows do not correspond (ft3d_s's do)")
@@ -118,6 +114,13 @@ class FLOTSystem(System[Config, NoFacts, FLOT, Drawn, Flow]):
             rows.append(row)
         caption = "Held-out scenes: the second cloud, and the first one moved by the truth and by each network's flow."
         return [Artifact("image", picture(ctx.folder / "flows.png", rows, side=2.6), caption)]
+
+
+def _embedded(asked: Clouds, split: str) -> Rigid | Streets:
+    count = share(asked.scenes, split, of=12)
+    if asked.scene == "street":
+        return Streets(count, asked.points, (split,))
+    return rigid(count, asked.points, asked.objects, asked.world, split)
 
 
 SYSTEM = FLOTSystem()
