@@ -60,8 +60,8 @@ def test_scenes_are_the_same_by_index_and_differ_between_splits_and_indices():
 
 
 def test_the_true_motion_brings_the_clouds_together():
-    nearer = []
+    before, after = 0.0, 0.0
     for p, q, flow, _ in Streets(6, 1500, ("near",)):
-        before, after = (torch.cdist(x, q).min(1).values.median() for x in (p, p + flow))
-        nearer.append(bool(after <= before + 0.02))
-    assert all(nearer)
+        before += float(torch.cdist(p, q).min(1).values.median())
+        after += float(torch.cdist(p + flow, q).min(1).values.median())
+    assert after < 0.8 * before
