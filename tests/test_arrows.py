@@ -19,12 +19,13 @@ BELOW = {
     "reference": {"core", "ops"},
     "contract": {"core"},
     "data": {"core", "contract", "ops", "metrics"},
-    "room": {"core", "contract", "ops", "metrics", "nn", "search", "reference", "data", "room"},
+    "drawing": {"core", "contract", "data"},
+    "room": {"core", "contract", "ops", "metrics", "nn", "search", "reference", "data", "drawing", "room"},
     "catalogue": {"core", "contract"},
     "runs": {"_version", "core", "contract", "catalogue"},
     "engine": {"_version", "core", "contract", "catalogue", "runs"},
-    "studies": {"_version", "core", "contract", "catalogue", "runs", "engine", "data"},
-    "report": {"_version", "core", "contract", "catalogue", "runs", "engine", "data", "studies"},
+    "studies": {"_version", "core", "contract", "catalogue", "runs", "engine"},
+    "report": {"_version", "core", "contract", "catalogue", "runs", "engine", "studies"},
     "tools": {"_version", "core", "contract", "catalogue", "runs", "engine", "data"},
 }
 BELOW["api"] = {*BELOW["studies"], "studies", "report", "tools", "nn"}

@@ -27,6 +27,7 @@ COMMANDS = {
     "compare": ("compare", "what changed between runs: config, environment, metrics, curves"),
     "data": ("data", "check that a data set is whole"),
     "gallery": ("gallery", "the systems, reports and live demos as a web page on this machine"),
+    "new": ("new", "the files of a new system, laid out in a source checkout"),
     "doctor": ("doctor", "check that this set-up is sound"),
     "completion": ("completion", "a script that completes commands, names and flags in your shell"),
 }
