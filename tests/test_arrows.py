@@ -29,7 +29,7 @@ BELOW = {
     "tools": {"_version", "core", "contract", "catalogue", "runs", "engine", "data"},
 }
 BELOW["api"] = {*BELOW["studies"], "studies", "report", "tools", "nn"}
-BELOW["app"] = {*BELOW["api"], "api"}
+BELOW["app"] = {*BELOW["api"], "api", "data"}
 BELOW["cli"] = {*BELOW["app"], "app"}
 """What each layer may import besides itself; rooms are one layer, whose systems are apart."""
 
