@@ -1,6 +1,7 @@
 """CSALR as a system: finding files, judging by the protocol, and answers to what does not fit."""
 
 import csv
+import dataclasses
 
 import pytest
 import torch
@@ -11,12 +12,13 @@ from reid.csalr import fixtures
 from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.context import Context
+from vergence.contract.identity import Identity
 from vergence.core.errors import VergenceError
 from vergence.core.files import save_tensors
 from vergence.core.progress import Progress
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.execute import execute
-from vergence.engine.weights import Identity, identify, load_model
+from vergence.engine.weights import identify, load_model, metadata
 from vergence.reid.data import LAYOUTS, Viewed
 
 SYSTEM = catalogue.load("csalr")
@@ -31,7 +33,7 @@ def weights(tmp_path):
         torch.manual_seed(seed)
         path = tmp_path / f"{variant}-{seed}.safetensors"
         identity = Identity("csalr", "tiny", variant, config, facts)
-        save_tensors(path, SYSTEM.build(config, facts).state_dict(), identity.metadata(SYSTEM))
+        save_tensors(path, SYSTEM.build(config, facts).state_dict(), metadata(identity, SYSTEM))
         return path
 
     return make
@@ -161,6 +163,19 @@ def test_a_missing_imagenet_file_is_said_with_what_to_do(tmp_path):
         execute(start("csalr", config, tmp_path), Progress())
 
 
+def test_imagenet_weights_start_a_run_and_are_said_with_their_path(tmp_path):
+    config = short(SYSTEM, 1, {"data.people": 4, "data.width": 32}, variant="none")
+    backbone = SYSTEM.build(config, SYSTEM.settings.facts(4)).backbone
+    path = tmp_path / "tiny.safetensors"
+    save_tensors(path, backbone.state_dict())
+    said = []
+    progress = Progress()
+    progress.say = said.append
+    execute(start("csalr", dataclasses.replace(config, pretrained=str(path)), tmp_path / "runs"), progress)
+    assert f"the backbone starts from ImageNet weights, the rest is new ({path})" in said
+    assert SYSTEM.configure("paper").pretrained in SYSTEM.settings.assets
+
+
 def test_balanced_batches_train_too(tmp_path):
     changes = {"data.people": 6, "data.width": 32, "data.sampler": "balanced", "train.batch": 16, "data.erase": 0.5}
     run = start("csalr", short(SYSTEM, 2, changes, variant="none"), tmp_path, variant="none")
@@ -170,9 +185,10 @@ def test_balanced_batches_train_too(tmp_path):
 def test_pictures_show_lists_and_both_kinds_of_maps(tmp_path):
     config = SYSTEM.configure("tiny", "csalr", {"data.people": 6, "data.width": 32})
     facts = SYSTEM.settings.facts(3)
-    models = {v: SYSTEM.build(SYSTEM.configure("tiny", v), facts) for v in ("none", "csalr")}
+    models = {v: SYSTEM.build(SYSTEM.configure("tiny", v), facts).eval() for v in ("none", "csalr")}
     ctx = Context(config, tmp_path, facts)
-    made = SYSTEM.pictures(ctx, models, SYSTEM.data(ctx, "test"))
+    with torch.no_grad():
+        made = SYSTEM.pictures(ctx, models, SYSTEM.data(ctx, "test"))
     assert [artifact.path.name for artifact in made] == ["matches.png", "attention.png", "landmarks.png"]
     for artifact in made:
         with Image.open(artifact.path) as picture:

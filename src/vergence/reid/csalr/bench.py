@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,16 +16,16 @@ from vergence.nn import CompressedSelfAttention2d, CompressedSelfAttentionLowRan
 from vergence.ops.affinity import SoftmaxAffinity
 from vergence.reference import self_attention as plain
 from vergence.reference.ranking import cmc_and_precision
-from vergence.reid.csalr.model import Model, PartNetwork, build
+from vergence.reid.csalr.model import PartNetwork, build
+from vergence.reid.csalr.settings import Attention, ModelConfig
 
 CHANNELS, INNER, GRID = 256, 64, (24, 4)
-MODULE = "CSALR, 96 x 32 positions"
-GROWTH = "CSALR, 96 x 32 positions, against 4 times as many"
-NETWORK, TRAINING = "PCB + CSALR", "PCB + CSALR in training"
+DENSE, DENSE_NETWORK, LARGER = "SA, dense", "PCB + SA, dense", "4 times the positions"
+"""Rivals that claims of cost name."""
 PAPER = {1: (1.90, 0.87), 2: (1.73, 0.79), 4: (1.57, 0.72), 8: (1.43, 0.65)}
-"""Table 5: images a second of PCB + CSALR with so many groups, over those of PCB + SA and of PCB."""
+"""Table 5, by the number of groups: images per second of PCB + CSALR, over those of PCB + SA and of PCB."""
 PAPER_MEMORY = {1: (1.82, 0.83), 2: (1.56, 0.72), 4: (1.35, 0.62), 8: (1.18, 0.54)}
-"""Table 5: memory of PCB + SA and of PCB, over that of PCB + CSALR with so many groups."""
+"""Table 5, by the number of groups: memory of PCB + SA and of PCB, over that of PCB + CSALR."""
 
 
 class DenseSelfAttention2d(SelfAttention2d):
@@ -43,19 +43,23 @@ class _Dense(SoftmaxAffinity):
 def contests() -> Iterator[Contest]:
     """Modules forward and backward on one picture; whole networks on pictures of 384 x 128, forward as for a
     descriptor, then in training; and the metrics."""
-    rivals = {"SA, dense": module("dense", 96, 32), "SA, fused": module("sa", 96, 32), "CSA": module("csa", 96, 32)}
-    yield Contest(MODULE, module("csalr", 96, 32), rivals)
-    yield Contest(GROWTH, module("csalr", 96, 32), {"4 times the positions": module("csalr", 192, 64)})
+    ours, title = module("csalr", 96, 32), "CSALR, 96 x 32 positions"
+    rivals = {DENSE: module("dense", 96, 32), "SA, fused": module("sa", 96, 32), "CSA": module("csa", 96, 32)}
+    yield Contest("module", title, ours, rivals)
+    yield Contest("growth", f"{title}, against 4 times as many", ours, {LARGER: module("csalr", 192, 64)})
     yield _ranking(200, 1000)
     for groups, (over_sa, over_none) in PAPER.items():
-        name = f"{NETWORK}, {groups} group{'s' if groups > 1 else ''} (paper: {over_sa} and {over_none} times as fast)"
-        yield Contest(name, _network("csalr", groups), {"PCB + SA, dense": _network("dense"), "PCB": _network("none")})
+        title = f"PCB + CSALR, {_groups(groups)} (paper: {over_sa} and {over_none} times as fast)"
+        rivals = {DENSE_NETWORK: _network("dense"), "PCB": _network("none")}
+        yield Contest(f"network-{_groups(groups, '-')}", title, _network("csalr", groups), rivals)
     for groups, (under_sa, under_none) in PAPER_MEMORY.items():
-        name = (
-            f"{TRAINING}, {groups} group{'s' if groups > 1 else ''} (paper: {under_sa} and {under_none} times as light)"
-        )
-        rivals = {"PCB + SA, dense": _training("dense"), "PCB": _training("none")}
-        yield Contest(name, _training("csalr", groups), rivals)
+        title = f"PCB + CSALR in training, {_groups(groups)} (paper: {under_sa} and {under_none} times as light)"
+        rivals = {DENSE_NETWORK: _training("dense"), "PCB": _training("none")}
+        yield Contest(f"training-{_groups(groups, '-')}", title, _training("csalr", groups), rivals)
+
+
+def _groups(count: int, space: str = " ") -> str:
+    return f"{count}{space}group{'s' if count > 1 else ''}"
 
 
 def _ranking(queries: int, pictures: int) -> Contest:
@@ -69,6 +73,7 @@ def _ranking(queries: int, pictures: int) -> Contest:
     who, whom = asked.identities.numpy(), ranked.identities.numpy()
     by, by_whom = asked.cameras.numpy(), ranked.cameras.numpy()
     return Contest(
+        "ranking",
         f"CMC and mAP, {queries} x {pictures}",
         lambda: rank(far, asked, ranked),
         {"plain": lambda: cmc_and_precision(far.numpy(), who, whom, by, by_whom, trapezoid=False)},
@@ -92,21 +97,20 @@ def module(kind: str, height: int, width: int) -> Callable[[], Any]:
 
 
 @cache
-def _built(kind: str, groups: int) -> PartNetwork:
-    """Made when first used: most of those who list contests want one of them."""
-    model = Model(attention="sa" if kind == "dense" else kind, groups=groups)  # type: ignore[arg-type]
-    made = build(model, 751, refined=False)
+def _built(kind: Attention | Literal["dense"], groups: int) -> PartNetwork:
+    """Built when first used: whoever lists contests usually wants one of them."""
+    network = build(ModelConfig(attention="sa" if kind == "dense" else kind, groups=groups), 751, refined=False)
     if kind == "dense":
-        for attention in made.attention.values():
+        for attention in network.attention.values():
             attention.__class__ = DenseSelfAttention2d
-    return made
+    return network
 
 
 def _pictures(count: int) -> Tensor:
     return torch.randn(count, 3, 384, 128, generator=generator("bench", "pictures"))
 
 
-def _network(kind: str, groups: int = 1) -> Callable[[], Any]:
+def _network(kind: Attention | Literal["dense"], groups: int = 1) -> Callable[[], Any]:
     """A descriptor of one picture."""
 
     def run() -> Tensor:
@@ -116,13 +120,13 @@ def _network(kind: str, groups: int = 1) -> Callable[[], Any]:
     return run
 
 
-def _training(kind: str, groups: int = 1) -> Callable[[], Any]:
+def _training(kind: Attention | Literal["dense"], groups: int = 1) -> Callable[[], Any]:
     """Forward and backward on two pictures (a batch statistic needs two), parts and branches."""
 
     def run() -> None:
-        made = _built(kind, groups).train()
-        made.zero_grad()
-        answers = made.answers(_pictures(2))
+        network = _built(kind, groups).train()
+        network.zero_grad()
+        answers = network.answers(_pictures(2))
         torch.autograd.backward(sum(x.sum() for x in (*answers.parts, *answers.branches)))  # type: ignore[arg-type]
 
     return run

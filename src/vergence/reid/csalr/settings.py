@@ -1,0 +1,309 @@
+"""CSALR's settings: configs, inputs, presets, variants, metrics, and the paper's own figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vergence.contract.data import EMBEDDED, Source
+from vergence.contract.inputs import Folder, Images, Points, Text
+from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
+from vergence.contract.training import Optimiser, Schedule, Training
+from vergence.core.errors import VergenceError
+from vergence.data.assets import RESNET50
+from vergence.reid.csalr import ABOUT
+from vergence.reid.settings import PersonView, Sampler
+
+Attention = Literal["none", "sa", "csa", "csalr", "csalr-plain", "nearest"]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Which network, which attention, where, and how its last map becomes a descriptor."""
+
+    backbone: Literal["resnet-tiny", "resnet18", "resnet50"] = "resnet50"
+    """The residual network; its last stage keeps the size of the one before."""
+    attention: Attention = "csalr"
+    """none, sa (whole), csa, csalr, csalr-plain (without the patch indicator) or nearest (the control)."""
+    stages: tuple[int, ...] = (1, 2, 3)
+    """The stages it comes after."""
+    grid: tuple[int, int] = (24, 4)
+    """Landmarks down and across, of compressed attention."""
+    landmarks: Literal["quarter", "half", "full", "double"] = "full"
+    """As many as the grid has, or fewer (half as many rows, then columns), or twice as many columns (Table 2)."""
+    groups: int = 2
+    """Groups of channels with attention of their own; sa always has one."""
+    inner: int = 0
+    """Width of queries and keys in each group (0: an eighth of its channels, at least 16)."""
+    temperature: float = 1.0
+    """Softmax temperature. The paper has 1; scaled dot-product attention has the root of inner."""
+    supervision: float = 1.0
+    """Weight of the deep supervision of each module (0: none)."""
+    parts: int = 6
+    """Horizontal parts of the descriptor."""
+    pooling: Literal["stripes", "refined"] = "stripes"
+    """PCB's stripes, or PCB-RPP's soft parts, which a second phase of training refines from the stripes."""
+    embedding: int = 256
+    """Channels of a part before its classifier."""
+    dropout: float = 0.5
+    """Of the pooled parts, in training."""
+
+    def __post_init__(self) -> None:
+        if not set(self.stages) <= {1, 2, 3, 4} or len(set(self.stages)) < len(self.stages):
+            raise VergenceError(f"attention comes after stages from 1 to 4, each once, got {self.stages}")
+        for name in ("groups", "parts", "embedding"):
+            if getattr(self, name) < 1:
+                raise VergenceError(f"a model's {name} is at least 1, got {getattr(self, name)}")
+        if not self.temperature > 0:
+            raise VergenceError(f"a model's temperature is above 0, got {self.temperature}")
+        if min(self.grid) < 1 or self.inner < 0 or not self.supervision >= 0 or not 0 <= self.dropout < 1:
+            raise VergenceError(
+                "a model has a grid of at least 1 x 1, inner and supervision of at least 0 and a dropout below 1, got "
+                f"{self.grid}, {self.inner}, {self.supervision} and {self.dropout}"
+            )
+
+    @property
+    def landmark_grid(self) -> tuple[int, int]:
+        """Landmarks down and across, after thinning out."""
+        rows, columns = self.grid
+        if self.landmarks == "double":
+            return rows, 2 * columns
+        return (
+            max(rows // 2, 1) if self.landmarks in ("quarter", "half") else rows,
+            max(columns // 2, 1) if self.landmarks == "quarter" else columns,
+        )
+
+
+@dataclass(frozen=True)
+class Pictures(PersonView):
+    """What is looked at, and how it is drawn."""
+
+    source: Source = EMBEDDED
+    """embedded, market1501:PATH, dukemtmc:PATH, cuhk03-detected:PATH, cuhk03-labelled:PATH, msmt17:PATH, folder:PATH,
+    or a plain PATH to pictures named ID_CAMERA_anything.jpg."""
+    sampler: Sampler = "plain"
+    """Batches in random order, or with the same number of pictures of each identity."""
+    each: int = 4
+    """balanced: pictures of each identity in a batch."""
+    people: int = 100
+    """embedded: people to train on; half as many to validate and to test."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 2 <= self.people <= 10_000 or self.each < 1:
+            raise VergenceError(
+                f"embedded data has 2 to 10000 people, and batches at least 1 picture each; got {self.people} and "
+                f"{self.each}"
+            )
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How rankings are judged."""
+
+    area: Literal["step", "trapezoid"] = "step"
+    """Average precision by steps, as most public code, or by trapezoids, as the toolbox of Market-1501."""
+    rerank: bool = False
+    """Re-rank by k-reciprocal neighbours first; the paper does not."""
+    k1: int = 20
+    """rerank: pictures in a neighbourhood."""
+    k2: int = 6
+    """rerank: neighbours that smooth it."""
+    share: float = 0.3
+    """rerank: weight of the original distance."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """CSALR: network, pictures, protocol, training."""
+
+    model: ModelConfig = ModelConfig()
+    data: Pictures = Pictures()
+    protocol: Protocol = Protocol()
+    pretrained: str = ""
+    """ImageNet weights for the backbone: resnet50 (an asset), or a file with torchvision's names (.safetensors, or .pth
+    of plain tensors)."""
+    train: Training = Training()
+    """Stripes (PCB)."""
+    stripes: Training = Training()
+    """Refined parts (PCB-RPP), first phase: with stripes."""
+    refine: Training = Training()
+    """Refined parts (PCB-RPP), second phase: with the part classifier."""
+    seed: int = 0
+    """Decides everything random."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the data decides, and how far training has come."""
+
+    classes: int
+    refined: bool | None = None
+    """Whether parts are refined by now (null: as the config says)."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.classes <= 10_000_000:
+            raise VergenceError(f"{self.classes} identities are nothing to train on")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Pictures to find again, where to look, and places whose attention to draw."""
+
+    query: Images = ()
+    """Pictures of whom or what to find."""
+    gallery: Folder | None = None
+    """A folder of pictures to look in."""
+    index: Text = ""
+    """A file that keeps the gallery for the next call; without --gallery it is read."""
+    top: int = 10
+    """The number of matches to show for each query."""
+    points: Points = ()
+    """Places to draw the attention of, as x,y in pixels of the query; if none is given, three down its middle."""
+
+    def __post_init__(self) -> None:
+        if self.top < 1:
+            raise VergenceError(f"at least one match is shown, got --top {self.top}")
+
+
+def _training(epochs: int, lr: float, period: int = 40) -> Training:
+    schedule = Schedule("step", unit="epoch", period=period)
+    optimiser = Optimiser("sgd", lr=lr, momentum=0.9, weight_decay=1e-4, rates={"backbone.*": 0.1}, schedule=schedule)
+    return Training(epochs=epochs, batch=64, evaluate_every=0, optimiser=optimiser)
+
+
+def _tiny_training(epochs: int, lr: float = 0.004) -> Training:
+    schedule = Schedule("cosine", warmup=30)
+    optimiser = Optimiser("adamw", lr=lr, weight_decay=0.05, clip=5.0, schedule=schedule)
+    return Training(epochs=epochs, batch=48, evaluate_every=0, optimiser=optimiser)
+
+
+PRESETS = {
+    "tiny": Config(
+        ModelConfig("resnet-tiny", grid=(6, 2), temperature=4.0, embedding=48, dropout=0.2),
+        Pictures(height=96, width=56, mean=(0.4, 0.4, 0.4), std=(0.25, 0.25, 0.25)),
+        train=_tiny_training(32),
+        stripes=_tiny_training(16),
+        refine=_tiny_training(16, 0.002),
+    ),
+    "paper": Config(
+        ModelConfig(),
+        Pictures(source="market1501:data"),
+        pretrained="resnet50",
+        train=_training(100, 0.1),
+        stripes=_training(40, 0.1),
+        refine=_training(60, 0.01),
+    ),
+}
+
+_REFINED = {"model.pooling": "refined"}
+VARIANTS = {
+    "none": Variant("PCB", {"model.attention": "none"}),
+    "sa": Variant("PCB + SA", {"model.attention": "sa"}),
+    "csa": Variant("PCB + CSA", {"model.attention": "csa"}),
+    "csalr": Variant("PCB + CSALR", {"model.attention": "csalr"}),
+    "nearest": Variant("PCB + nearest landmark", {"model.attention": "nearest"}, headline=False),
+    "csalr-plain": Variant("PCB + CSALR without indicator", {"model.attention": "csalr-plain"}, headline=False),
+    "csalr-unsupervised": Variant("PCB + CSALR, no deep supervision", {"model.supervision": 0.0}, headline=False),
+    "csalr-quarter": Variant("PCB + CSALR, 1/4 of the landmarks", {"model.landmarks": "quarter"}, headline=False),
+    "csalr-half": Variant("PCB + CSALR, 1/2 of the landmarks", {"model.landmarks": "half"}, headline=False),
+    "csalr-double": Variant("PCB + CSALR, twice the landmarks", {"model.landmarks": "double"}, headline=False),
+    "csalr-1-group": Variant("PCB + CSALR, 1 group", {"model.groups": 1}, headline=False),
+    "csalr-4-groups": Variant("PCB + CSALR, 4 groups", {"model.groups": 4}, headline=False),
+    "csalr-8-groups": Variant("PCB + CSALR, 8 groups", {"model.groups": 8}, headline=False),
+    "csalr-shallow": Variant("PCB + CSALR, stage 1", {"model.stages": (1,)}, headline=False),
+    "csalr-deep": Variant("PCB + CSALR, stages 2 and 3", {"model.stages": (2, 3)}, headline=False),
+    "rpp-none": Variant("PCB-RPP", {"model.attention": "none", **_REFINED}, headline=False),
+    "rpp-sa": Variant("PCB-RPP + SA", {"model.attention": "sa", **_REFINED}, headline=False),
+    "rpp-csa": Variant("PCB-RPP + CSA", {"model.attention": "csa", **_REFINED}, headline=False),
+    "rpp-csalr": Variant("PCB-RPP + CSALR", {"model.attention": "csalr", **_REFINED}, headline=False),
+}
+
+
+METRICS = {
+    "map": Metric("mAP", "%"),
+    "rank1": Metric("Rank-1", "%"),
+    "rank5": Metric("Rank-5", "%"),
+    "rank10": Metric("Rank-10", "%"),
+    "unmatched": Metric("queries without a match", higher_is_better=False, digits=0),
+}
+
+_RANKING = ("map", "rank1", "rank5", "rank10")
+REPORTED = (
+    Reported.table(
+        "Tables 1 to 4: Market-1501",
+        _RANKING,
+        {
+            "none": (77.4, 92.3, 97.2, 98.2),
+            "sa": (82.2, 93.8, 97.7, 98.5),
+            "csa": (82.3, 93.7, 98.2, 98.8),
+            "csalr": (82.4, 93.9, 97.8, 98.6),
+            "rpp-none": (81.6, 93.8, 97.5, 98.5),
+            "rpp-sa": (83.2, 93.3, 97.5, 98.7),
+            "rpp-csa": (83.5, 93.9, 97.8, 98.8),
+            "rpp-csalr": (83.8, 94.0, 98.1, 98.8),
+            # Tables 2 to 4 have rank 1 and mAP only.
+            "csalr-quarter": (82.1, 93.6),
+            "csalr-half": (82.3, 93.8),
+            "csalr-double": (82.6, 93.9),
+            "csalr-1-group": (82.0, 93.6),
+            "csalr-4-groups": (82.3, 93.7),
+            "csalr-8-groups": (82.1, 93.6),
+            "csalr-shallow": (81.4, 93.3),
+            "csalr-deep": (80.9, 92.9),
+        },
+    ),
+    Reported.table(
+        "Table 1: DukeMTMC-reID",
+        _RANKING,
+        {
+            "none": (66.1, 81.7),
+            "sa": (73.4, 85.3),
+            "csa": (73.5, 85.5),
+            "csalr": (74.0, 86.1),
+            "rpp-none": (69.2, 83.3),
+            "rpp-sa": (72.9, 84.9),
+            "rpp-csa": (73.1, 85.4),
+            "rpp-csalr": (73.8, 85.4),
+        },
+    ),
+    Reported.table(
+        "Table 1: CUHK03-NP, detected",
+        _RANKING,
+        {
+            "none": (53.2, 59.7),
+            "sa": (62.7, 65.9),
+            "csa": (63.7, 67.2),
+            "csalr": (64.0, 67.6),
+            "rpp-none": (56.7, 62.8),
+            "rpp-sa": (64.6, 66.1),
+            "rpp-csa": (65.0, 67.4),
+            "rpp-csalr": (65.3, 68.8),
+        },
+    ),
+)
+
+SETTINGS = Settings(
+    ABOUT,
+    Config,
+    PRESETS,
+    VARIANTS,
+    METRICS,
+    facts=Facts,
+    inputs=Inputs,
+    assets={"resnet50": RESNET50},
+    embedded=(
+        "Embedded: a drawn population. People share what they wear, so that only the combination tells them apart; "
+        "4 cameras differ in light, view and crop, and things stand in the way. The people of the test are none of "
+        "those trained on."
+    ),
+    reported=REPORTED,
+    published={"paper": Published({"classes": 751}, (1, 12288), parameters=28_779_370)},
+    learns=Learns(
+        "parts",
+        steps=40,
+        share=0.75,
+        changes={"data.people": 8, "data.width": 32, "train.batch": 24, "train.optimiser.schedule.warmup": 3},
+    ),
+    minutes=2.0,
+)
