@@ -73,10 +73,10 @@ def follow(
         if cancelled():
             raise Cancelled("cancelled")
         going = [number for number, track in enumerate(tracks) if frame < len(track)]
-        found = together([trackers[n] for n in going], [tracks[n].frames[frame] for n in going])
-        for number, (box, score) in zip(going, found, strict=True):
+        places = together([trackers[n] for n in going], [tracks[n].frames[frame] for n in going])
+        for number, (box, score) in zip(going, places, strict=True):
             boxes[number][frame], scores[number][frame] = box, score
-    return [Followed(*found) for found in zip(boxes, scores, sizes, strict=True)]
+    return [Followed(*columns) for columns in zip(boxes, scores, sizes, strict=True)]
 
 
 def followed_with_restarts(track: Track, tracker: Follows) -> Supervised:

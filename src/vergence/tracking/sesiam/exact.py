@@ -186,7 +186,7 @@ def released_stem_cannot_hold(_: Evidence) -> float:
 def _start_error(name: str, size: str, width: float, **options: Any) -> float:
     options |= {"outer_pooling": "first", "inner_pooling": "first", "borders": ("zeros", "zeros")}
     ordinary = filled(build(name, size=size, width=width, **options), name)
-    scaled = build("se-siamfc", size=size, width=width, **options).double().eval()
+    scaled = filled(build("se-siamfc", size=size, width=width, **options))
     scaled.start_from(ordinary)
     x = noise(1, 3, 127, 127, seed="start")
     with torch.no_grad():

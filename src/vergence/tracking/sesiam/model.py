@@ -227,8 +227,8 @@ class Unit(nn.Module):
         kernels, shift = self.conv.folded(low)
         out = self._side(x) + bias.view(-1, *[1] * (x.dim() - 2))
         scales = by_scale(out) if out.dim() == 5 else (out,)
-        made = self.conv.conv.by_scale(low, kernels, shift, 1)
-        for place, middle in zip(scales, made, strict=True):
+        filtered = self.conv.conv.by_scale(low, kernels, shift, 1)
+        for place, middle in zip(scales, filtered, strict=True):
             add_pointwise(place, F.relu(middle, inplace=True), weight.flatten(1))
         return out
 
@@ -270,10 +270,10 @@ class Residual(nn.Module):
         kind = None if self.training or self.bordered or not len(x) else quick(x)
         if kind is None:
             return self.stage3(self.stage2(self.pool(self.stem(x, 2))))
-        with torch.autocast("cpu", enabled=False):  # which type each step is to be in is said
-            made = [self._picture(picture) for picture in x.to(kind).split(1)]
-        whole = torch.cat([maps[s] for s in range(len(made[0])) for maps in made])
-        return over_scales(whole, len(made[0])) if isinstance(self.stem.norm, ScaleBatchNorm2d) else whole
+        with torch.autocast("cpu", enabled=False):  # every step names its own type
+            each = [self._picture(picture) for picture in x.to(kind).split(1)]
+        whole = torch.cat([maps[s] for s in range(len(each[0])) for maps in each])
+        return over_scales(whole, len(each[0])) if isinstance(self.stem.norm, ScaleBatchNorm2d) else whole
 
     def _picture(self, x: Tensor) -> list[Tensor]:
         """One picture, and each scale as far as it can go alone: what is at work then stays in the cache."""
@@ -288,13 +288,13 @@ def _staged(stage: nn.Sequential, maps: Sequence[Tensor]) -> list[Tensor]:
     whole = None
     if first.pooling != "none":
         whole = first.reduced([reduce(torch.maximum, maps) if first.pooling == "max" else maps[0]])
-    made = []
+    staged = []
     for s, x in enumerate(maps):
         x = first.scale(s, x, first.reduced(maps[s:]) if whole is None else whole)
         for module in others:
             x = module.scale(s, x, module.reduced([x])) if isinstance(module, Unit) else halved(x)
-        made.append(x)
-    return made
+        staged.append(x)
+    return staged
 
 
 class PlainLayers:
