@@ -76,7 +76,8 @@ def lattqe(folder: Path) -> dict[str, Any]:
 
 
 def sesiam(folder: Path) -> dict[str, Any]:
-    from vergence.tracking.synth import Scene, moving_digits
+    from vergence.tracking.settings import Scene
+    from vergence.tracking.synth import moving_digits
 
     track = moving_digits("s-mnist", 3, "test", Scene(size=256, digit=48, frames=48)).sequences[2]
     write_video(folder / "digits.mp4", [track.frames[n] for n in range(len(track.frames))], 24.0)

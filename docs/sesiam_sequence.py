@@ -31,7 +31,7 @@ from vergence.tracking.metrics import vot
 from vergence.tracking.protocol import follow, followed_with_restarts
 from vergence.tracking.sesiam.settings import AXIS
 from vergence.tracking.sesiam.system import SYSTEM
-from vergence.tracking.sesiam.tracker import Tracker, together
+from vergence.tracking.siamese import Tracker, together
 
 PAGES = Path(__file__).parent / "pages"
 LABELS = {"siamfc": "SiamFC", "se-siamfc": "SE-SiamFC"}

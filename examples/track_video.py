@@ -22,7 +22,8 @@ import vergence
 from vergence.cli.main import main as command
 from vergence.data.video import open_video, write_video
 from vergence.runs.folder import runs
-from vergence.tracking.synth import Scene, moving_digits
+from vergence.tracking.settings import Scene
+from vergence.tracking.synth import moving_digits
 
 SCENE = Scene(size=160, digit=26, frames=40)
 """As the small preset is trained on."""

@@ -11,6 +11,7 @@ from PIL import Image
 import vergence
 from vergence import catalogue
 from vergence.core.files import save_tensors
+from vergence.engine.weights import metadata
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,9 +37,8 @@ def test_the_block_lets_the_network_see_what_it_could_not(here):
 
 def test_a_video_is_made_and_tracked_in(here):
     model = vergence.create("sesiam", variant="siamfc-s", preset="tiny")
-    save_tensors(
-        here / "untrained.safetensors", model.state_dict(), vergence.describe(model).metadata(catalogue.load("sesiam"))
-    )
+    identity = metadata(vergence.describe(model), catalogue.load("sesiam"))
+    save_tensors(here / "untrained.safetensors", model.state_dict(), identity)
     shown = example("track_video").main(["--weights", "untrained.safetensors", "--frames", "6"])
     with Image.open(shown) as strip:
         assert strip.width == 2 * strip.height

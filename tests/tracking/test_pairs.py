@@ -8,6 +8,7 @@ import torch
 
 from vergence.tracking import crops, pairs
 from vergence.tracking.data import Track, Tracks
+from vergence.tracking.settings import Augmentation
 
 
 def test_a_window_inside_the_frame_is_the_frame():
@@ -56,7 +57,7 @@ def dotted():
 
 
 def test_the_target_of_a_pair_is_where_its_offset_says():
-    data = pairs.Pairs(dotted(), 63, 127, pairs.Augmentation(pairs=10, reach=5, shift=16, stretch=0.05, jitter=0))
+    data = pairs.Pairs(dotted(), 63, 127, Augmentation(pairs=10, reach=5, shift=16, stretch=0.05, jitter=0))
     for index in range(10):
         sample = data.draw(index, torch.Generator().manual_seed(index))
         search = sample["search"].sum(0)
@@ -68,7 +69,7 @@ def test_the_target_of_a_pair_is_where_its_offset_says():
 
 
 def test_a_pair_is_a_function_of_its_generator():
-    data = pairs.Pairs(dotted(), 63, 127, pairs.Augmentation(pairs=10))
+    data = pairs.Pairs(dotted(), 63, 127, Augmentation(pairs=10))
     a, b, c = (data.draw(3, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2))
     assert all(torch.equal(a[name], b[name]) for name in a)
     assert not torch.equal(a["search"], c["search"])
@@ -86,7 +87,7 @@ def test_frames_of_a_pair_are_within_reach_and_have_a_target():
             looked.append(int(index))
             return super().__getitem__(index)
 
-    data = pairs.Pairs(Tracks((Track("dots", Seen(track.frames), boxes),)), 63, 127, pairs.Augmentation(reach=2))
+    data = pairs.Pairs(Tracks((Track("dots", Seen(track.frames), boxes),)), 63, 127, Augmentation(reach=2))
     for seed in range(40):
         data.draw(0, torch.Generator().manual_seed(seed))
     first, second = np.array(looked[::2]), np.array(looked[1::2])

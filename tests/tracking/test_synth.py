@@ -9,8 +9,10 @@ import torch
 
 from vergence.core.errors import VergenceError
 from vergence.tracking import synth
+from vergence.tracking.natural import natural
+from vergence.tracking.settings import Scene
 
-SCENE = synth.Scene(size=120, digit=24, frames=30)
+SCENE = Scene(size=120, digit=24, frames=30)
 
 
 def test_sizes_swing_as_the_formula_says():
@@ -65,7 +67,7 @@ def test_the_target_is_white_in_its_box():
 
 
 def test_a_sequence_is_the_same_every_time_and_splits_differ():
-    for make in (lambda s: synth.moving_digits("t-mnist", 2, s, SCENE), lambda s: synth.natural(2, s, SCENE)):
+    for make in (lambda s: synth.moving_digits("t-mnist", 2, s, SCENE), lambda s: natural(2, s, SCENE)):
         a, b, c = make("test").sequences[1], make("test").sequences[1], make("train").sequences[1]
         assert (a.frames[3] == b.frames[3]).all()
         assert (a.boxes == b.boxes).all()
@@ -85,8 +87,8 @@ def test_photographs_to_judge_on_are_not_trained_on(tmp_path):
 
 def test_a_natural_target_looks_the_same_where_its_box_goes():
     """A part of the photograph itself, which only the camera moves: its pixels at both places agree."""
-    scene = synth.Scene(size=160, digit=48, frames=30)
-    alone = (t for t in synth.natural(40, "train", scene).sequences if len(t.frames.motion.x) == 1)
+    scene = Scene(size=160, digit=48, frames=30)
+    alone = (t for t in natural(40, "train", scene).sequences if len(t.frames.motion.x) == 1)
     track = next(t for t in alone if not t.frames.pasted)
 
     def look(index):
@@ -115,4 +117,4 @@ def test_files_of_mnist_are_read_packed_or_not_and_refused_when_cut(tmp_path):
 
 def test_a_scene_too_small_for_its_digits_is_refused():
     with pytest.raises(VergenceError, match="fit into its frame"):
-        synth.Scene(size=50, digit=40)
+        Scene(size=50, digit=40)

@@ -15,10 +15,11 @@ from vergence.contract.config import to_json
 from vergence.contract.context import Context
 from vergence.contract.identity import Identity
 from vergence.contract.system import AnySystem
+from vergence.core import memory
 from vergence.core.errors import Cancelled, Interrupted
 from vergence.core.files import save_tensors, write_json
 from vergence.core.progress import Progress
-from vergence.engine import memory, signals
+from vergence.engine import signals
 from vergence.engine.contexts import working
 from vergence.engine.devices import make_fabric
 from vergence.engine.evaluate import run_evaluation

@@ -1,4 +1,4 @@
-"""The most memory that a piece of work held: of this process, or of a fresh one that does nothing else."""
+"""The most memory that a piece of work holds, in a fresh process that does nothing else."""
 
 from __future__ import annotations
 
@@ -7,35 +7,14 @@ import gc
 import importlib
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from vergence.core.errors import VergenceError
-
-
-def reset_peak() -> bool:
-    """Forget what this process held before; whether the system can."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return False
-    return True
-
-
-def peak() -> int:
-    """The most resident memory of this process since :func:`reset_peak`, in bytes."""
-    found = _status("VmHWM")
-    if found is not None:
-        return found
-    import resource
-
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024
+from vergence.core.memory import peak, reset_peak, resident
 
 
 def child_peak(target: str, *args: str | int | float) -> int:
@@ -68,18 +47,11 @@ def _measure(target: str, args: list[Any]) -> int:
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
     reset_peak()
-    before = _status("VmRSS") or peak()
+    before = resident()
     kept = work()
     held = peak() - before
     del kept
     return max(held, 0)
-
-
-def _status(field: str) -> int | None:
-    with suppress(OSError):
-        found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-        return int(found.group(1)) * 1024 if found else None
-    return None
 
 
 if __name__ == "__main__":

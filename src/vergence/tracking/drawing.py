@@ -37,16 +37,16 @@ def plots(path: Path, passes: Mapping[str, Mapping[str, Sequence[Pass]]]) -> Pat
     return saved(drawn, path)
 
 
-def attributes(path: Path, found: Mapping[str, Mapping[str, tuple[int, float, float]]]) -> Path:
+def attributes(path: Path, scores: Mapping[str, Mapping[str, tuple[int, float, float]]]) -> Path:
     """A table of success AUC by attribute (rows) and tracker (columns); the best of a row in bold."""
-    names = list(dict.fromkeys(name for rows in found.values() for name in rows))
+    names = list(dict.fromkeys(name for rows in scores.values() for name in rows))
     cells, best = [], []
     for name in names:
-        values = [rows[name][1] if name in rows else float("nan") for rows in found.values()]
-        count = next(rows[name][0] for rows in found.values() if name in rows)
+        values = [rows[name][1] if name in rows else float("nan") for rows in scores.values()]
+        count = next(rows[name][0] for rows in scores.values() if name in rows)
         cells.append([str(count), *(f"{v:.1f}" for v in values)])
         best.append(int(np.nanargmax(values)))
-    columns = ["sequences", *found]
+    columns = ["sequences", *scores]
     drawn = figure(2.2 + 1.7 * len(columns), 0.5 + 0.3 * (len(names) + 1))
     axis = drawn.subplots()
     axis.set_axis_off()
@@ -60,7 +60,7 @@ def attributes(path: Path, found: Mapping[str, Mapping[str, tuple[int, float, fl
 
 
 def over_time(path: Path, overlaps: Mapping[str, Array], title: str = "") -> Path:
-    """The overlap of every frame, a line a tracker, with its mean after the first frame."""
+    """The overlap of every frame, one line per tracker, with its mean after the first frame."""
     drawn = figure(8, 3, 120)
     axis = drawn.subplots()
     for colour, (name, values) in zip(colours(len(overlaps)), overlaps.items(), strict=True):
@@ -71,10 +71,11 @@ def over_time(path: Path, overlaps: Mapping[str, Array], title: str = "") -> Pat
     return saved(drawn, path)
 
 
-def shifts(path: Path, given: Array, found: Mapping[str, tuple[Array, Array]]) -> Path:
-    """Figure 1: how far a target was moved, and how far its response moved, along both axes; a panel a tracker."""
-    drawn = figure(3.1 * len(found), 3.2)
-    for axis, (name, (x, y)) in zip(drawn.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
+def shifts(path: Path, given: Array, moved: Mapping[str, tuple[Array, Array]]) -> Path:
+    """Figure 1: how far a target was moved, and how far its response moved, along both axes; one panel per
+    tracker."""
+    drawn = figure(3.1 * len(moved), 3.2)
+    for axis, (name, (x, y)) in zip(drawn.subplots(1, len(moved), squeeze=False)[0], moved.items(), strict=True):
         ends = [given.min(), given.max()]
         axis.plot(ends, ends, color="#999999", linewidth=0.8)
         axis.plot(given, x, ".", color=BLUE, markersize=4, label="along x")
@@ -101,8 +102,8 @@ def boxed(frame: Frame, boxes: Mapping[str, Array], title: str = "", height: int
 
 
 def strip(path: Path, rows: Sequence[Sequence[Image.Image]], rate: float = 8.0) -> Path:
-    """Pictures side by side that change together: a GIF, a row a moment."""
-    made = []
+    """Pictures side by side that change together: a GIF, one row per moment."""
+    moments = []
     for row in rows:
         whole = Image.new(
             "RGB", (sum(p.width for p in row) + 4 * (len(row) - 1), max(p.height for p in row)), "#222222"
@@ -111,7 +112,8 @@ def strip(path: Path, rows: Sequence[Sequence[Image.Image]], rate: float = 8.0) 
         for picture in row:
             whole.paste(picture, (left, 0))
             left += picture.width + 4
-        made.append(whole)
+        moments.append(whole)
     with replacing(path) as partial:
-        made[0].save(partial, format="GIF", save_all=True, append_images=made[1:], duration=round(1000 / rate), loop=0)
+        first, *later = moments
+        first.save(partial, format="GIF", save_all=True, append_images=later, duration=round(1000 / rate), loop=0)
     return path

@@ -1,7 +1,7 @@
 """What trackers are judged by: OTB's success and precision, GOT-10k's AO and SR, VOT's accuracy, robustness and EAO.
 
-A tracker's boxes and the truth are rectangles (N, 4), a row a frame, the first of them given. Frames where the target
-is not known to be (NaN, no area, or not visible) are not judged.
+A tracker's boxes and the truth are rectangles (N, 4), one row per frame, the first of them given. Frames where the
+target is not known to be (NaN, no area, or not visible) are not judged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OVERLAPS = np.arange(21) / 20
 DISTANCES = np.arange(51.0)
 """Thresholds of the precision plot, 0 to 50 pixels."""
 SKIPPED = 5
-"""VOT: a lost tracker is started again so many frames after it was lost."""
+"""VOT: the number of frames after which a lost tracker is started again."""
 BURN_IN = 10
 """VOT: frames from a start on that do not count for accuracy."""
 
@@ -53,20 +53,20 @@ class Pass:
 
 
 def one_pass(
-    found: Array,
+    boxes: Array,
     truth: Array,
     visible: NDArray[np.bool_] | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> Pass:
     """Judge boxes (N, 4) against the truth (N, 4); with ``bounds`` (width, height) as GOT-10k's toolkit does, which
     first brings both into the frame."""
-    if len(found) != len(truth):
-        raise VergenceError(f"{len(found)} boxes cannot be judged against {len(truth)}")
+    if len(boxes) != len(truth):
+        raise VergenceError(f"{len(boxes)} boxes cannot be judged against {len(truth)}")
     shown = known(truth) if visible is None else known(truth) & visible
-    errors = np.where(shown, centre_errors(found, truth), np.nan)
+    errors = np.where(shown, centre_errors(boxes, truth), np.nan)
     if bounds is not None:
-        found, truth = pushed(found, bounds), pushed(truth, bounds)
-    return Pass(np.where(shown, overlaps(found, truth), np.nan), errors)
+        boxes, truth = pushed(boxes, bounds), pushed(truth, bounds)
+    return Pass(np.where(shown, overlaps(boxes, truth), np.nan), errors)
 
 
 def ope(passes: Sequence[Pass]) -> dict[str, float]:
@@ -125,14 +125,14 @@ class Supervised:
     def fragments(self) -> list[tuple[Array, bool]]:
         """The overlaps of each stretch from a start on, its own frame included, and whether it ended in a failure."""
         starts = np.flatnonzero(self.codes == START)
-        found = []
+        fragments = []
         for start in starts:
             ended = np.flatnonzero(self.codes[start:] == LOST)
             stop = start + ended[0] if len(ended) else len(self.codes)
             stretch = np.nan_to_num(self.codes[start:stop])
             stretch[0] = 1.0
-            found.append((stretch, bool(len(ended))))
-        return found
+            fragments.append((stretch, bool(len(ended))))
+        return fragments
 
 
 def supervise(
@@ -206,7 +206,7 @@ def interval(lengths: Sequence[int], share: float = 0.5) -> tuple[int, int]:
 
 
 def vot(runs: Sequence[Supervised], lengths: tuple[int, int] | None = None) -> dict[str, float]:
-    """VOT's scores: accuracy (mean overlap of tracked frames, in per cent), robustness (failures a sequence) and the
+    """VOT's scores: accuracy (mean overlap of tracked frames, in per cent), robustness (failures per sequence) and the
     expected average overlap (EAO, in per cent) over the given lengths, or those that the sequences' own suggest."""
     accurate = np.concatenate([run.accurate() for run in runs])
     curve = expected_overlaps(runs)
@@ -244,10 +244,10 @@ def by_attribute(
 ) -> dict[str, tuple[int, float, float]]:
     """By attribute: how many sequences have it, and their success AUC and precision."""
     names = dict.fromkeys(name for held in attributes for name in held)
-    found = {}
+    table = {}
     for name in names:
         some = [p for p, held in zip(passes, attributes, strict=True) if held.get(name) and p.judged]
         if some:
             scores = ope(some)
-            found[name] = (len(some), scores["auc"], scores["precision"])
-    return found
+            table[name] = (len(some), scores["auc"], scores["precision"])
+    return table

@@ -11,29 +11,7 @@ from vergence.core.errors import VergenceError
 from vergence.tracking.boxes import Array
 from vergence.tracking.crops import Frame, context_side, mean_colour, normalised, window
 from vergence.tracking.data import Tracks
-
-
-@dataclass(frozen=True)
-class Augmentation:
-    """How training pairs are drawn."""
-
-    pairs: int = 450_000
-    """Pairs an epoch."""
-    reach: int = 100
-    """Frames that the two of a pair are apart, at most."""
-    shift: float = 4.0
-    """How far the target is from the middle of the search region along each axis, at most, in its pixels."""
-    stretch: float = 0.05
-    """How much larger or smaller a crop is than it should be, at most, as a share."""
-    jitter: float = 0.05
-    """How much brightness, contrast and saturation change, at most, as a share."""
-
-    def __post_init__(self) -> None:
-        if self.pairs < 1 or self.reach < 0 or self.shift < 0 or not 0 <= self.stretch < 1 or not 0 <= self.jitter < 1:
-            raise VergenceError(
-                "pairs are at least 1, reach and shift at least 0, stretch and jitter from 0 to below 1; got "
-                f"{self.pairs}, {self.reach}, {self.shift:g}, {self.stretch:g} and {self.jitter:g}"
-            )
+from vergence.tracking.settings import Augmentation
 
 
 @dataclass(frozen=True)

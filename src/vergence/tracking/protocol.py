@@ -1,4 +1,4 @@
-"""Running trackers over sequences: in one pass, many at a time, or by VOT's protocol with starts over again."""
+"""Trackers on sequences: in one pass, many at a time, or by VOT's protocol with restarts; and how they are judged."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from vergence.contract.context import Context
 from vergence.core.errors import Cancelled
 from vergence.tracking.boxes import Array, as_polygons, known, polygon_overlap
 from vergence.tracking.crops import Frame
-from vergence.tracking.data import Track
-from vergence.tracking.metrics import Supervised, supervise
+from vergence.tracking.data import Clips, Track
+from vergence.tracking.metrics import Pass, Supervised, got10k, one_pass, ope, supervise, vot
+
+AT_ONCE = 10
+"""Sequences that are tracked side by side."""
 
 
 class Found(NamedTuple):
@@ -34,7 +38,7 @@ class Follows(Protocol):
 
 @dataclass(frozen=True)
 class Followed:
-    """What a tracker made of a sequence."""
+    """What a tracker says of a sequence."""
 
     boxes: Array
     """(N, 4); the first is what it was given."""
@@ -44,14 +48,18 @@ class Followed:
     """Width and height of its frames."""
 
 
+Together = Callable[[list[Any], list[Frame]], list[Found]]
+"""Steps trackers of one kind, each in its own frame: ``together(trackers, frames)`` gives each one's box and score."""
+
+
 def follow(
     tracks: Sequence[Track],
     make: Callable[[], Follows],
-    together: Callable[[list[Any], list[Frame]], list[Found]],
+    together: Together,
     cancelled: Callable[[], bool] = bool,
 ) -> list[Followed]:
     """Track every sequence from its first frame to its last, all of them a frame at a time, so that a network sees the
-    crops of all at once. ``together(trackers, frames)`` steps them and gives each one's box and score."""
+    crops of all at once."""
     trackers = [make() for _ in tracks]
     boxes = [np.empty((len(track), 4)) for track in tracks]
     scores = [np.ones(len(track)) for track in tracks]
@@ -65,10 +73,10 @@ def follow(
         if cancelled():
             raise Cancelled("cancelled")
         going = [number for number, track in enumerate(tracks) if frame < len(track)]
-        found = together([trackers[n] for n in going], [tracks[n].frames[frame] for n in going])
-        for number, (box, score) in zip(going, found, strict=True):
+        places = together([trackers[n] for n in going], [tracks[n].frames[frame] for n in going])
+        for number, (box, score) in zip(going, places, strict=True):
             boxes[number][frame], scores[number][frame] = box, score
-    return [Followed(*found) for found in zip(boxes, scores, sizes, strict=True)]
+    return [Followed(*columns) for columns in zip(boxes, scores, sizes, strict=True)]
 
 
 def followed_with_restarts(track: Track, tracker: Follows) -> Supervised:
@@ -88,3 +96,45 @@ def followed_with_restarts(track: Track, tracker: Follows) -> Supervised:
         return polygon_overlap(polygons[index], box, (width, height)) if there[index] else float("nan")
 
     return supervise(len(track), start, step)
+
+
+# Judging -------------------------------------------------------------------------------------------------------------
+
+
+def judge(ctx: Context[Any, Any], clips: Clips, make: Callable[[], Follows], together: Together) -> dict[str, float]:
+    """The scores of a tracker on sequences: success and precision, and those of the data set's own protocol."""
+    for tracks in clips.worlds.values():
+        if tracks.whole > len(tracks.sequences):
+            ctx.progress.say(f"judged on {len(tracks.sequences)} of the {tracks.whole} sequences of the data set")
+    passes = run_passes(ctx, clips, make, together)
+    scores: dict[str, float] = {}
+    for ending, some in clips.by_world(passes).items():
+        scores |= {f"{name}{ending}": value for name, value in ope(some).items()}
+    if len(clips.worlds) > 1:
+        for name in ("auc", "precision"):
+            scores[name] = sum(scores[f"{name}{ending}"] for ending in clips.worlds) / len(clips.worlds)
+    tracks = next(iter(clips.worlds.values()))
+    if tracks.protocol == "got10k":
+        scores |= got10k(passes)
+    elif tracks.protocol == "vot":
+        scores |= vot(run_restarts(ctx, clips, make), tracks.lengths)
+    return scores
+
+
+def run_passes(ctx: Context[Any, Any], clips: Clips, make: Callable[[], Follows], together: Together) -> list[Pass]:
+    """Every sequence tracked in one pass, and judged."""
+    tracks, passes = clips.tracks, []
+    for batch in ctx.batches(clips, AT_ONCE, "sequences"):
+        some = [tracks[int(index)] for index in batch]
+        for track, followed in zip(some, follow(some, make, together, ctx.cancelled), strict=True):
+            bounds = followed.size if clips.bounded else None
+            passes.append(one_pass(followed.boxes, track.boxes, track.visible, bounds))
+    return ctx.gather(passes)
+
+
+def run_restarts(ctx: Context[Any, Any], clips: Clips, make: Callable[[], Follows]) -> list[Supervised]:
+    """Every sequence tracked by VOT's protocol."""
+    tracks, runs = clips.tracks, []
+    for batch in ctx.batches(clips, 1, "sequences, with restarts"):
+        runs += [followed_with_restarts(tracks[int(index)], make()) for index in batch]
+    return ctx.gather(runs)

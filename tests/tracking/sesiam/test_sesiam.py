@@ -14,20 +14,20 @@ from vergence.contract.identity import Identity
 from vergence.contract.inputs import Box
 from vergence.contract.settings import NoFacts
 from vergence.core.errors import VergenceError
-from vergence.core.files import save_tensors
+from vergence.core.files import load_state, save_tensors
 from vergence.core.progress import Progress
 from vergence.data.video import open_video, write_video
-from vergence.tracking.data import Track, Tracks
+from vergence.engine.weights import metadata
+from vergence.tracking.data import Clips, Track, Tracks
 from vergence.tracking.metrics import one_pass
 from vergence.tracking.protocol import Found, followed_with_restarts
-from vergence.tracking.sesiam import prediction
-from vergence.tracking.sesiam.networks import SiameseNetwork
-from vergence.tracking.sesiam.pictures import draw
+from vergence.tracking.sesiam import predict
+from vergence.tracking.sesiam.model import SiameseNetwork, configured
 from vergence.tracking.sesiam.settings import Inputs
-from vergence.tracking.sesiam.shifts import shift_out
-from vergence.tracking.sesiam.system import SYSTEM, Clips, build
-from vergence.tracking.sesiam.tracker import Tracker
-from vergence.tracking.synth import Scene, moving_digits
+from vergence.tracking.sesiam.system import SYSTEM
+from vergence.tracking.settings import Scene
+from vergence.tracking.siamese import Tracker, shift_out
+from vergence.tracking.synth import moving_digits
 
 SMALL = {
     "model.width": 0.34,
@@ -54,7 +54,7 @@ class Heard(Progress):
 
 def network(ctx):
     torch.manual_seed(0)
-    return build(ctx.config.model).eval()
+    return configured(ctx.config.model).eval()
 
 
 # Judging --------------------------------------------------------------------------------------------------------------
@@ -110,21 +110,22 @@ def test_sequences_of_different_lengths_are_tracked_side_by_side(tmp_path):
 
 
 def test_a_scale_equivariant_network_starts_from_a_file_of_an_ordinary_one(tmp_path):
-    plain = build(SYSTEM.configure("tiny", "siamfc-t", SMALL).model)
+    plain = configured(SYSTEM.configure("tiny", "siamfc-t", SMALL).model)
     file = tmp_path / "plain.safetensors"
     save_tensors(file, plain.state_dict())
-    ctx = context(tmp_path, "se-siamfc-t", **{"model.start_from": str(file)})
-    made = build(ctx.config.model)
-    before = [p.clone() for p in made.parameters()]
-    SYSTEM.start(ctx, made)
-    assert any(not torch.equal(a, b) for a, b in zip(before, made.parameters(), strict=True))
-    assert "starting from the ordinary network" in ctx.progress.said[0]
-    with pytest.raises(VergenceError, match="does not hold an ordinary network of the size 'tiny'"):
-        ctx = context(tmp_path, "se-siamfc-t", **{"model.start_from": str(file), "model.width": 1.0})
-        SYSTEM.start(ctx, build(ctx.config.model))
+
+    def started(variant, **changes):
+        config = SYSTEM.configure("tiny", variant, SMALL | changes | {"pretrained": str(file)})
+        model = configured(config.model)
+        before = [p.clone() for p in model.parameters()]
+        said = SYSTEM.load_pretrained(config, model, load_state(file))
+        return said, any(not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+    assert started("se-siamfc-t") == ("starting from the ordinary network", True)
+    with pytest.raises(VergenceError, match="plain.safetensors does not hold an ordinary network of the size 'tiny'"):
+        started("se-siamfc-t", **{"model.width": 1.0})
     with pytest.raises(VergenceError, match="only se-siamfc starts from"):
-        ctx = context(tmp_path, "siamfc-t", **{"model.start_from": str(file)})
-        SYSTEM.start(ctx, build(ctx.config.model))
+        started("siamfc-t")
 
 
 def test_the_response_of_a_moved_picture_moves_as_far(tmp_path):
@@ -153,7 +154,7 @@ def clip(path, frames=6, size=(64, 80)):
 
 
 def predicted(ctx, inputs):
-    return prediction.follow_video(ctx, network(ctx), inputs)
+    return predict.follow_video(ctx, network(ctx), inputs)
 
 
 def test_a_video_is_followed_frame_by_frame(tmp_path):
@@ -215,7 +216,7 @@ def test_a_box_that_makes_no_sense_is_refused_and_nothing_is_written(tmp_path, b
 def test_without_a_box_and_without_a_display_it_says_how_to_give_one(tmp_path, monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    monkeypatch.setattr(prediction.sys, "platform", "linux")
+    monkeypatch.setattr(predict.sys, "platform", "linux")
     with pytest.raises(VergenceError, match=r"give --box x,y,width,height in the pixels of its 80 x 64 frames"):
         predicted(context(tmp_path), Inputs(clip(tmp_path / "clip.mp4")))
 
@@ -269,7 +270,7 @@ def test_an_output_named_like_a_video_is_that_video(here, capsys):
 def saved(ctx, path):
     """Weights as a run leaves them."""
     identity = Identity("sesiam", "tiny", "siamfc-t", ctx.config, NoFacts())
-    save_tensors(path, network(ctx).state_dict(), identity.metadata(SYSTEM))
+    save_tensors(path, network(ctx).state_dict(), metadata(identity, SYSTEM))
     return path
 
 
@@ -279,7 +280,7 @@ def saved(ctx, path):
 def test_pictures_are_made_of_every_variant(tmp_path):
     ctx = context(tmp_path)
     models = {name: network(context(tmp_path, name)) for name in ("siamfc-t", "se-siamfc-t")}
-    made = draw(ctx, models, SYSTEM.data(ctx, "test"), SYSTEM.variants)
+    made = SYSTEM.pictures(ctx, models, SYSTEM.data(ctx, "test"))
     assert [a.path.name for a in made] == ["plots.png", "attributes.png", "shifts.png", "track.gif"]
     assert all(a.path.stat().st_size > 1000 for a in made)
 
@@ -289,14 +290,12 @@ def test_unknown_truth_is_not_drawn(tmp_path):
     track = moving_digits("t-mnist", 1, "test", ctx.config.data.scene).sequences[0]
     boxes = track.boxes.copy()
     boxes[2] = np.nan
-    made = draw(
-        ctx, {"siamfc-t": network(ctx)}, Clips({"": Tracks((Track("x", track.frames, boxes),))}), SYSTEM.variants
-    )
+    made = SYSTEM.pictures(ctx, {"siamfc-t": network(ctx)}, Clips({"": Tracks((Track("x", track.frames, boxes),))}))
     assert made[-1].path.exists()
 
 
 def test_networks_are_what_variants_name():
-    small = {name: build(SYSTEM.configure("tiny", name).model) for name in SYSTEM.variants}
+    small = {name: configured(SYSTEM.configure("tiny", name).model) for name in SYSTEM.variants}
     assert all(isinstance(made, SiameseNetwork) for made in small.values())
     assert small["se-released"].scales == (1.0,)
     assert len(small["se-axis"].scales) == 3

@@ -14,22 +14,18 @@ from vergence.contract.benchmark import Contest
 from vergence.core.seeding import generator
 from vergence.ops.correlation import cross_correlation
 from vergence.reference import scale as plain
-from vergence.tracking.sesiam.networks import SiameseNetwork, build
-
-FRAME = "a frame (three crops), float32"
-HALF = "a frame (three crops), bfloat16"
-STEP = "a training step, two pairs"
-SMALL = "a training step, tiny, 8 pairs"
+from vergence.tracking.sesiam.model import SiameseNetwork, build
 
 
 def contests() -> Iterator[Contest]:
     """Inference on the three crops of a frame, with the template known, and steps of training; published size."""
-    yield Contest(FRAME, _frame("se-siamfc"), {"direct": _direct_frame(), "SiamFC+": _frame("siamfc+")})
-    yield Contest(HALF, _half(_frame("se-siamfc")), {
-        "direct, float32": _direct_frame(), "direct": _half(_direct_frame()), "SiamFC+": _half(_frame("siamfc+")),
-    })  # fmt: skip
-    yield Contest(STEP, _step("otb", 2), {"direct": _direct_step("otb", 2)})
-    yield Contest(SMALL, _step("tiny", 8), {"direct": _direct_step("tiny", 8)})
+    rivals = {"direct": _direct_frame(), "SiamFC+": _frame("siamfc+")}
+    yield Contest("frame", "a frame (three crops), float32", _frame("se-siamfc"), rivals)
+    halved = {name: _half(run) for name, run in rivals.items()}
+    rivals = {"direct, float32": _direct_frame(), **halved}
+    yield Contest("frame-bf16", "a frame (three crops), bfloat16", _half(_frame("se-siamfc")), rivals)
+    yield Contest("step", "a training step, two pairs", _step("otb", 2), {"direct": _direct_step("otb", 2)})
+    yield Contest("step-tiny", "a training step, tiny, 8 pairs", _step("tiny", 8), {"direct": _direct_step("tiny", 8)})
 
 
 @cache
@@ -37,10 +33,10 @@ def network(name: str, size: str) -> SiameseNetwork:
     """With the released connection and weights drawn by chance, which cost what trained ones do."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        made = build(name, size=size, connection="correlation")
+        tracker = build(name, size=size, connection="correlation")
     with torch.no_grad():
-        made(*pairs(size, 2))  # gives the norms their statistics
-    return made
+        tracker(*pairs(size, 2))  # gives the norms their statistics
+    return tracker
 
 
 @cache
@@ -52,9 +48,9 @@ def pairs(size: str, count: int) -> tuple[Tensor, Tensor]:
     return template, search
 
 
-def direct(made: SiameseNetwork, images: Tensor, training: bool) -> Tensor:
+def direct(tracker: SiameseNetwork, images: Tensor, training: bool) -> Tensor:
     """The features that a network's direct transcription gives, with its weights and statistics."""
-    plan, trunk = made.plan, made.trunk
+    plan, trunk = tracker.plan, tracker.trunk
     weights = dict([*trunk.named_parameters(), *trunk.named_buffers()])
     border = plan.borders[0 if training else 1]
     stem, basis = _bases(plan.stem_size, plan.size, plan.scales, plan.stem_order, plan.order)

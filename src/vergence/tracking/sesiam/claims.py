@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from vergence.contract.claims import Claim, Evidence, Needs, above
+from vergence.contract.claims import Claim, above, compared_models
 from vergence.tracking.sesiam import exact
-from vergence.tracking.sesiam.networks import SiameseNetwork
-from vergence.tracking.sesiam.shifts import shift_out
-from vergence.tracking.synth import Scene, moving_digits
+from vergence.tracking.settings import Scene
+from vergence.tracking.siamese import shift_out
+from vergence.tracking.synth import moving_digits
 
 SEEDS = 3
 """Trainings of each kind that a comparison takes."""
@@ -33,19 +33,12 @@ def _beats(trained: str, tested: str, paper: str) -> Claim:
     )
 
 
-_SHIFTED = tuple(Needs("se-siamfc-t", seed) for seed in range(SEEDS))
-
-
-def shifts_agree(evidence: Evidence) -> Sequence[float]:
-    """By seed, the mean distance in pixels between how far a still frame moved and how far the response's peak did."""
+def shift_error(of: Mapping[str, Any]) -> float:
+    """The mean distance in pixels between how far a still frame moved and how far the response's peak did."""
     still = moving_digits("t-mnist", 1, "test", Scene(size=160, digit=26, frames=2)).sequences[0]
     given = np.arange(-24.0, 25.0, 4.0)
-    apart = []
-    for need in _SHIFTED:
-        network = cast(SiameseNetwork, evidence.model(need))
-        found = shift_out(network, still.frames[0], still.boxes[0].tolist(), given)
-        apart.append(float(np.mean([np.abs(out - given).mean() for out in found])))
-    return apart
+    shifts = shift_out(of["run"], still.frames[0], still.boxes[0].tolist(), given)
+    return float(np.mean([np.abs(out - given).mean() for out in shifts]))
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -65,17 +58,17 @@ CLAIMS: tuple[Claim, ...] = (
         unit="points of AUC",
         paper="6",
     ),
-    Claim(
+    compared_models(
         "figure-1",
         "Trained with circular padding and used with zeros, the network's response moves as far as the picture does: "
         "within half a cell in the mean.",
         "Supplement, Sec. 3.1 and Fig. 1",
-        "empirical",
-        shifts_agree,
-        4.0,
-        "at most",
-        "pixels of the search region",
-        "nearly identical",
-        _SHIFTED,
+        {"run": "se-siamfc-t"},
+        shift_error,
+        threshold=4.0,
+        sense="at most",
+        seeds=SEEDS,
+        unit="pixels of the search region",
+        paper="nearly identical",
     ),
 )

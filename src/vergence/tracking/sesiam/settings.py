@@ -1,24 +1,28 @@
-"""What can be chosen: the network, the data, how it is trained, how responses are read; and the presets."""
+"""SE-SiamFC's settings: configs, inputs, sizes of networks, presets, variants, metrics, and the paper's own figures."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import tyro
 
-from vergence.contract.data import EMBEDDED
+from vergence.contract.data import EMBEDDED, Source
 from vergence.contract.inputs import Boxes, Video
-from vergence.contract.settings import Variant
+from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
-from vergence.tracking.pairs import Augmentation
-from vergence.tracking.sesiam.tracker import Inference
-from vergence.tracking.synth import Scene, World
+from vergence.tracking.sesiam import ABOUT
+from vergence.tracking.settings import Augmentation, Inference, Scene, World
+
+Pooling = Literal["max", "first", "none"]
+Borders = tuple[Literal["zeros", "circular"], Literal["zeros", "circular"]]
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelConfig:
     """The network."""
 
     name: Literal["siamfc", "siamfc+", "se-siamfc"] = "se-siamfc"
@@ -30,19 +34,17 @@ class Model:
     """How features meet: own is that of the paper's tables, which for se-siamfc is the scale-convolution; the released
     network has correlation."""
     width: float = 1.0
-    """So many times the channels."""
-    outer_pooling: Literal["max", "first", "none"] = "max"
+    """The factor of the number of channels."""
+    outer_pooling: Pooling = "max"
     """se-siamfc: what becomes of the scales before the connection."""
     extent: int = 2
     """se-siamfc at otb: scales that the first 1x1 kernel reaches."""
     stem_size: int = 9
     """se-siamfc at otb: the stem's largest kernel; from 13 on an ordinary 7x7 stem can be taken over whole."""
-    borders: tuple[Literal["zeros", "circular"], Literal["zeros", "circular"]] = ("circular", "zeros")
+    borders: Borders = ("circular", "zeros")
     """What lies beyond the border of maps, in training and in use."""
     radius: float = 2.0
     """Cells of the response within which the target counts as found, along both axes together."""
-    start_from: str = ""
-    """se-siamfc: a weights file of the ordinary network of this size to start from."""
 
     def __post_init__(self) -> None:
         if not (0 < self.width <= 16 and self.extent >= 1 and self.stem_size >= 3 and self.radius >= 0):
@@ -54,9 +56,9 @@ class Model:
 
 @dataclass(frozen=True)
 class Sequences:
-    """What is looked at."""
+    """Sequences to learn from and to judge on."""
 
-    source: Annotated[str, tyro.conf.arg(aliases=["--data"])] = EMBEDDED
+    source: Source = EMBEDDED
     """embedded, got10k:PATH, otb2013:PATH, otb50:PATH, otb100:PATH, vot2016:PATH, vot2017:PATH, vot2018:PATH,
     vot:PATH, lasot:PATH, folder:PATH, or a plain PATH to frames with a groundtruth.txt."""
     world: World = "t-mnist"
@@ -69,7 +71,7 @@ class Sequences:
     tests: int = 100
     """embedded: sequences of each world to judge on; half as many to validate."""
     most: int = 0
-    """Of other data: judge on so many sequences at most (0: all)."""
+    """Of other data: the number of sequences to judge on, at most (0: all)."""
     pairs: Augmentation = Augmentation()
 
     def __post_init__(self) -> None:
@@ -84,10 +86,12 @@ class Sequences:
 class Config:
     """SE-SiamFC: network, sequences, training, inference."""
 
-    model: Model = Model()
+    model: ModelConfig = ModelConfig()
     data: Sequences = Sequences()
     train: Training = Training()
     inference: Inference = Inference()
+    pretrained: str = ""
+    """se-siamfc: a weights file of the ordinary network of this size to start from."""
     seed: int = 0
     """Decides everything random."""
 
@@ -102,15 +106,69 @@ class Inputs:
     """A target in the first frame, as x,y,width,height in pixels; again for every other target. If none is given, a
     window opens to draw boxes in, where there is a display."""
     frames: int = 0
-    """Stop after so many frames (0: at the end; of a camera, at Ctrl-C)."""
+    """The number of frames to stop after (0: at the end; of a camera, at Ctrl-C)."""
 
+    def __post_init__(self) -> None:
+        if self.frames < 0:
+            raise VergenceError(f"frames is at least 0, got {self.frames}")
+
+
+# Networks ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a network is made of. Kernels of the plain ones have sides of ``order`` places, and a weight for each."""
+
+    widths: tuple[int, ...]
+    template_size: int = 127
+    search_size: int = 255
+    order: int = 3
+    size: int = 5
+    """Side of the largest scale's kernels."""
+    scales: tuple[float, ...] = (1.0, 1.2, 1.44)
+    stem_order: int = 7
+    stem_size: int = 9
+    """The smallest scale's kernel holds all of a 7x7 stem from 13 on; the released network has 9."""
+    extent: int = 2
+    """Scales that the first 1x1 kernel of the residual network reaches."""
+    inner_pooling: Pooling = "max"
+    """What becomes of the scales at the start of the residual network's second stage."""
+    outer_pooling: Pooling = "max"
+    """What becomes of them before the connection; with none it compares functions of scale and place."""
+    targets: tuple[float, ...] = (1 / 1.2, 1.0, 1.2)
+    """Sizes of the target that scale-convolution looks for, as multiples of the template's."""
+    borders: Borders = ("circular", "zeros")
+    """Beyond the border of maps, in training and in evaluation."""
+    gain: float = 0.1
+    """The factor of responses, so that the logistic loss starts in its slope."""
+
+    @property
+    def step(self) -> float | None:
+        """How much a scale is larger than the one before; nothing if there is but one."""
+        return self.scales[1] / self.scales[0] if len(self.scales) > 1 else None
+
+    def scaled(self, width: float) -> Plan:
+        """With the number of channels multiplied by ``width``, in eights."""
+        if not width > 0:
+            raise VergenceError(f"width is a positive multiple of the channels, got {width}")
+        return replace(self, widths=tuple(max(8, round(w * width / 8) * 8) for w in self.widths))
+
+
+SIZES: Mapping[str, Plan] = {
+    "tiny": Plan((24, 32, 64, 64), 63, 127, 5, 9, (1.0, math.sqrt(2), 2.0)),
+    "mnist": Plan((96, 128, 256, 256)),
+    "otb": Plan((64, 128), scales=(0.9, 0.9 * 1.4, 0.9 * 1.4**2)),
+}
+
+# Presets and variants ------------------------------------------------------------------------------------------------
 
 ORIGINAL = Inference(step=1.0375, damping=0.59, penalty=0.9745, window=0.176)
 """SiamFC's own settings, which the paper's T/S-MNIST experiment follows."""
 
 
 def _decaying(first: float, last: float, units: int) -> Schedule:
-    """From one rate to another, by the same factor an epoch."""
+    """From one rate to another, by the same factor per epoch."""
     return Schedule("exponential", unit="epoch", gamma=(last / first) ** (1 / (units - 1)))
 
 
@@ -121,7 +179,7 @@ def _quick(steps: int, batch: int) -> Training:
 
 
 TINY = Config(
-    Model(size="tiny", radius=1.0),
+    ModelConfig(size="tiny", radius=1.0),
     Sequences(
         scene=Scene(size=160, digit=26, frames=40),
         sequences=300,
@@ -134,7 +192,7 @@ TINY = Config(
 PRESETS = {
     "tiny": TINY,
     "natural": Config(
-        Model(size="tiny", radius=1.0),
+        ModelConfig(size="tiny", radius=1.0),
         Sequences(
             world="natural",
             scene=Scene(size=240, digit=48, frames=60),
@@ -146,7 +204,7 @@ PRESETS = {
         Inference(),
     ),
     "paper": Config(
-        Model(),
+        ModelConfig(),
         Sequences("got10k:data"),
         Training(
             epochs=50,
@@ -156,7 +214,7 @@ PRESETS = {
         ),
     ),
     "paper-mnist": Config(
-        Model(size="mnist"),
+        ModelConfig(size="mnist"),
         Sequences(pairs=Augmentation(pairs=50_000)),
         Training(
             epochs=50,
@@ -187,3 +245,69 @@ VARIANTS = {
     "se-zero": Variant("SE-SiamFC, zero padding", _SCALE | {"model.borders": ("zeros", "zeros")}, headline=False),
     "siamfc-9": Variant("SiamFC, nine crops", _PLAIN | {"inference.scales": 9}, headline=False),
 }
+METRICS = {
+    "auc": Metric("AUC", "%"),
+    "auc_t": Metric("AUC on T", "%"),
+    "auc_s": Metric("AUC on S", "%"),
+    "precision": Metric("precision at 20 px", "%"),
+    "precision_t": Metric("precision on T", "%"),
+    "precision_s": Metric("precision on S", "%"),
+    "ao": Metric("AO", "%"),
+    "sr50": Metric("SR 0.5", "%"),
+    "sr75": Metric("SR 0.75", "%"),
+    "accuracy": Metric("accuracy", "%"),
+    "robustness": Metric("failures per sequence", higher_is_better=False),
+    "eao": Metric("EAO", "%"),
+}
+REPORTED = (
+    Reported.table(
+        "T/S-MNIST, main paper (quoted from memory)",
+        ("auc_t", "auc_s"),
+        {
+            "siamfc-t": (64.0, 62.0),
+            "se-siamfc-t": (76.0, 69.0),
+            "siamfc-s": (64.0, 63.0),
+            "se-siamfc-s": (77.0, 70.0),
+        },
+    ),
+    Reported.table("OTB-2013", ("auc",), {"siamfc": (67.0,), "se-siamfc": (68.0,)}),
+    Reported.table("OTB-2015", ("auc",), {"siamfc": (64.0,), "se-siamfc": (66.0,)}),
+    Reported.table("VOT2016", ("eao",), {"siamfc": (30.0,), "se-siamfc": (36.0,)}),
+    Reported.table("VOT2017", ("eao",), {"siamfc": (23.0,), "se-siamfc": (27.0,)}),
+)
+
+SETTINGS = Settings(
+    ABOUT,
+    Config,
+    PRESETS,
+    VARIANTS,
+    METRICS,
+    inputs=Inputs,
+    embedded=(
+        "Embedded: up to eight digits wander over a coloured ground, and one of them is followed. In T nothing changes "
+        "its size; in S everything swings between two thirds and one and a half of it. The digits that are judged on "
+        "are none of those trained on."
+    ),
+    reported=REPORTED,
+    published={
+        "paper": Published({}, (1, 17, 17), 1_449_024),
+        "paper-mnist": Published({}, (1, 17, 17), 998_880),
+    },
+    learns=Learns(
+        "logistic",
+        steps=12,
+        share=0.9,
+        variant="siamfc-t",
+        changes={
+            "data.sequences": 4,
+            "data.tests": 1,
+            "data.scene.frames": 4,
+            "data.scene.size": 96,
+            "data.scene.digit": 20,
+            "data.pairs.pairs": 48,
+            "train.batch": 4,
+            "train.optimiser.schedule.warmup": 2,
+        },
+    ),
+    minutes=1.5,
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import sys
 import time
@@ -15,21 +14,25 @@ from PIL import Image, ImageDraw
 
 from vergence.contract.context import Context
 from vergence.contract.inputs import Artifact, Box
+from vergence.contract.settings import NoFacts
 from vergence.core.errors import Cancelled, VergenceError
-from vergence.core.files import replacing
+from vergence.core.files import write_table
+from vergence.core.memory import peak
 from vergence.data.video import Video, open_video, write_video
 from vergence.tracking.crops import Frame
 from vergence.tracking.protocol import Found
-from vergence.tracking.sesiam.networks import SiameseNetwork
-from vergence.tracking.sesiam.tracker import Tracker, check_box, together
+from vergence.tracking.sesiam.model import SiameseNetwork
+from vergence.tracking.sesiam.settings import Config, Inputs
+from vergence.tracking.siamese import Tracker, check_box, together
+
+Ctx = Context[Config, NoFacts]
 
 COLOURS = ("#ff4d4d", "#4da6ff", "#ffd24d", "#5fd35f", "#d98cff", "#ff9f4d")
+COLUMNS = ("frame", "target", "x", "y", "width", "height", "score")
 
 
-def follow_video(ctx: Context[Any, Any], network: SiameseNetwork, inputs: Any) -> Sequence[Artifact]:
+def follow_video(ctx: Ctx, network: SiameseNetwork, inputs: Inputs) -> Sequence[Artifact]:
     """An annotated video and a table of boxes and scores."""
-    if inputs.frames < 0:
-        raise VergenceError(f"frames is at least 0, got {inputs.frames}")
     video = opened(inputs.video)
     stream = iter(video)
     first = next(stream, None)
@@ -43,10 +46,11 @@ def follow_video(ctx: Context[Any, Any], network: SiameseNetwork, inputs: Any) -
     shown = write_video(ctx.folder / f"{stem}.mp4", run.frames(first, stream), video.fps)
     if run.count == 1:
         ctx.progress.say(f"{video.name} has a single frame: there is nothing to follow")
-    table = run.write(ctx.folder / f"{stem}.csv")
+    rows = ((int(f), int(n), *(f"{v:.3f}" for v in rest)) for f, n, *rest in run.rows)
+    table = write_table(ctx.folder / f"{stem}.csv", COLUMNS, rows)
     return [
-        Artifact("video", shown, run.told()),
-        Artifact("table", table, "A row a frame and target: frame, target, x, y, width, height, score."),
+        Artifact("video", shown, run.summary()),
+        Artifact("table", table, f"One row per frame and target: {', '.join(COLUMNS)}."),
     ]
 
 
@@ -59,9 +63,7 @@ def opened(source: Path) -> Video:
 class _Run:
     """Follows targets while the frames go by: nothing but the boxes is kept."""
 
-    def __init__(
-        self, ctx: Context[Any, Any], network: SiameseNetwork, video: Video, boxes: Sequence[Box], most: int
-    ) -> None:
+    def __init__(self, ctx: Ctx, network: SiameseNetwork, video: Video, boxes: Sequence[Box], most: int) -> None:
         self.ctx, self.video, self.boxes, self.most = ctx, video, boxes, most
         self.trackers = [Tracker(network, ctx.config.inference) for _ in boxes]
         self.rows: list[tuple[float, ...]] = []
@@ -80,14 +82,14 @@ class _Run:
                     break
                 if self.ctx.cancelled():
                     raise Cancelled("cancelled")
-                yield self._drawn(frame, self._found(frame, first.shape))
+                yield self._drawn(frame, self._step(frame, first.shape))
                 self.ctx.progress.update(task, self.count)
         except KeyboardInterrupt:
             if self.video.length is not None:  # a camera goes on until someone stops it, and keeps what it has
                 raise
         self.ctx.progress.finish(task)
 
-    def _found(self, frame: Frame, shape: tuple[int, ...]) -> Sequence[Found]:
+    def _step(self, frame: Frame, shape: tuple[int, ...]) -> Sequence[Found]:
         if frame.shape != shape:
             before, now = (f"{size[1]} x {size[0]}" for size in (shape, frame.shape))
             raise VergenceError(
@@ -95,54 +97,37 @@ class _Run:
                 "one size"
             )
         began = time.perf_counter()
-        found = together(self.trackers, [frame] * len(self.trackers))
+        places = together(self.trackers, [frame] * len(self.trackers))
         self.seconds += time.perf_counter() - began
-        return found
+        return places
 
-    def _drawn(self, frame: Frame, found: Sequence[Found]) -> Frame:
+    def _drawn(self, frame: Frame, places: Sequence[Found]) -> Frame:
         picture = Image.fromarray(frame)
         draw = ImageDraw.Draw(picture)
         thick = max(round(min(frame.shape[:2]) / 180), 2)
-        for number, ((x, y, w, h), score) in enumerate(found):
+        for number, ((x, y, w, h), score) in enumerate(places):
             self.rows.append((self.count, number, x, y, w, h, score))
             colour = COLOURS[number % len(COLOURS)]
             draw.rectangle((x, y, x + max(w, 1), y + max(h, 1)), outline=colour, width=thick)
-            draw.text((x + 2, max(y - 12, 0)), f"{number}  {score:.2f}" if len(found) > 1 else f"{score:.2f}", colour)
+            draw.text((x + 2, max(y - 12, 0)), f"{number}  {score:.2f}" if len(places) > 1 else f"{score:.2f}", colour)
         self.count += 1
         return np.asarray(picture)
 
-    def write(self, path: Path) -> Path:
-        """The table."""
-        with replacing(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(("frame", "target", "x", "y", "width", "height", "score"))
-            writer.writerows((int(f), int(n), *(f"{v:.3f}" for v in rest)) for f, n, *rest in self.rows)
-        return path
-
-    def told(self) -> str:
-        """What was done, in a sentence for who asked."""
+    def summary(self) -> str:
+        """What was done, in one sentence."""
         many = "target" if len(self.boxes) == 1 else "targets"
-        said = [f"{self.count} frames with {len(self.boxes)} {many}"]
+        parts = [f"{self.count} frames with {len(self.boxes)} {many}"]
         if self.seconds:
-            said.append(f"{(self.count - 1) / self.seconds:.1f} frames a second")
-        held = peak_memory()
+            parts.append(f"{(self.count - 1) / self.seconds:.1f} frames a second")
+        held = peak()
         if held:
-            said.append(f"{held / 2**20:.0f} MiB at most")
+            parts.append(f"{held / 2**20:.0f} MiB at most")
         if self.video.lost:
-            said.append(f"{self.video.lost} frames of {self.video.name} could not be read")
+            parts.append(f"{self.video.lost} frames of {self.video.name} could not be read")
             self.ctx.progress.say(
                 f"{self.video.name} is damaged: {self.count} frames were read, {self.video.lost} lost"
             )
-        return "; ".join(said) + "."
-
-
-def peak_memory() -> int:
-    """The most memory this process has held, in bytes; 0 where the system does not say."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return "; ".join(parts) + "."
 
 
 # Boxes drawn by hand -------------------------------------------------------------------------------------------------

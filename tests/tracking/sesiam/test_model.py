@@ -5,7 +5,7 @@ import torch
 
 from vergence.core.errors import VergenceError
 from vergence.tracking.sesiam import bench
-from vergence.tracking.sesiam.networks import build
+from vergence.tracking.sesiam.model import build
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Inference: a target's state, the crops to look at, and what a response says about where it went and how it grew.
+"""Inference with Siamese networks: a target's state, the crops to search in, and what a response says about where it
+went and how it grew.
 
 The rules are SiamFC's, the same for every network: a pyramid of crops around the last place, the peak of the best one
 under a cosine window, a damped change of size. As a variant of ours, a network whose response has a scale axis is asked
@@ -8,18 +9,19 @@ once, and its own axis says how the target grew.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError
+from vergence.tracking.boxes import Array
 from vergence.tracking.crops import Frame, Window, context_side, mean_colour, normalised, window
 from vergence.tracking.protocol import Found
+from vergence.tracking.settings import Inference
 
 LEAST = 10.0
 """Pixels that a target's side does not fall below."""
@@ -27,35 +29,33 @@ RANGE = (0.2, 5.0)
 """What the searched side may become, as a share of the first frame's."""
 
 
-@dataclass(frozen=True)
-class Inference:
-    """How a response is read."""
+class Network(Protocol):
+    """A network that a Siamese tracker can ask."""
 
-    reading: Literal["pyramid", "axis"] = "pyramid"
-    """Where the size comes from: crops of several sizes, or the response's own scale axis in a single crop."""
-    scales: int = 3
-    """pyramid: crops a frame."""
-    step: float = 1.0633
-    """pyramid: the ratio of sizes from one crop to the next."""
-    damping: float = 0.349
-    """How far a frame moves the size towards what was found."""
-    penalty: float = 0.9725
-    """What a response counts for every step away from the last size."""
-    window: float = 0.224
-    """How much of the response is a cosine window around the last place."""
-    upsample: int = 16
-    """Points of the finer response from one cell to the next."""
+    @property
+    def template_size(self) -> int:
+        """Pixels of a template's side."""
 
-    def __post_init__(self) -> None:
-        if self.scales < 1 or self.scales % 2 == 0:
-            raise VergenceError(
-                f"a pyramid has an odd number of crops, so that one is of the last size; got {self.scales}"
-            )
-        if not (self.step >= 1 and self.upsample >= 1):
-            raise VergenceError(f"inference has step and upsample of at least 1, got {self.step} and {self.upsample}")
-        for name in ("damping", "penalty", "window"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise VergenceError(f"inference has a {name} from 0 to 1, got {getattr(self, name)}")
+    @property
+    def search_size(self) -> int:
+        """Pixels of a search region's side."""
+
+    @property
+    def stride(self) -> int:
+        """Pixels of the search region from one cell of the response to the next."""
+
+    @property
+    def scales(self) -> Sequence[float]:
+        """Along the response's scale axis, the target's size as a multiple of the template's."""
+
+    def features(self, images: Tensor) -> Tensor:
+        """Crops (B, 3, H, W) described: (B, C, ...)."""
+
+    def connect(self, template: Tensor, search: Tensor) -> Tensor:
+        """Features of templates and search regions compared: (B, scales, h, w)."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """What decides device and type."""
 
 
 def check_box(box: Sequence[float], height: int, width: int) -> None:
@@ -75,7 +75,7 @@ def check_box(box: Sequence[float], height: int, width: int) -> None:
 class Tracker:
     """One target. ``start`` with a frame and a box, then ``step`` with every later frame."""
 
-    def __init__(self, network: Any, settings: Inference) -> None:
+    def __init__(self, network: Network, settings: Inference) -> None:
         self.network, self.settings = network, settings
         if settings.reading == "axis" and not ratios_of(network):
             raise VergenceError("this network's response has no scale axis to read sizes from: use the pyramid")
@@ -127,7 +127,7 @@ class Tracker:
         return together([self], [frame])[0]
 
     def read(self, responses: Tensor, crops: Sequence[Window], frame: Frame) -> Found:
-        """Move to where the responses (K, h, w) say: a crop each, or a size each for a single crop."""
+        """Move to where the responses (K, h, w) say: one per crop, or one per size for a single crop."""
         settings = self.settings
         if settings.reading == "axis":
             ratios = ratios_of(self.network)
@@ -175,14 +175,14 @@ def together(trackers: Sequence[Tracker], frames: Sequence[Frame]) -> list[Found
     response = first.network.connect(templates, searched)  # (B, S, h, w)
     if first.settings.reading == "pyramid":
         response = response.amax(1)
-    parts = response.reshape(len(trackers), -1, *response.shape[-2:])  # a row a tracker: its crops, or its sizes
+    parts = response.reshape(len(trackers), -1, *response.shape[-2:])  # one row per tracker: its crops, or its sizes
     return [
         tracker.read(part, some, frame)
         for tracker, part, some, frame in zip(trackers, parts, crops, frames, strict=True)
     ]
 
 
-def ratios_of(network: Any) -> list[float]:
+def ratios_of(network: Network) -> list[float]:
     """How much larger than its template a target is where each slice of a response's scale axis is highest; nothing if
     there is no such axis."""
     return [float(r) for r in network.scales] if len(network.scales) > 1 else []
@@ -212,5 +212,26 @@ def peak(response: Tensor, share: float) -> tuple[int, int]:
 
 def cosine(height: int, width: int) -> Tensor:
     """A Hann window (height, width) that sums to one."""
-    made = torch.outer(torch.hann_window(height, periodic=False), torch.hann_window(width, periodic=False))
-    return made / made.sum()
+    hann = torch.outer(torch.hann_window(height, periodic=False), torch.hann_window(width, periodic=False))
+    return hann / hann.sum()
+
+
+@torch.no_grad()
+def shift_out(network: Network, frame: Frame, box: Sequence[float], given: Array) -> tuple[Array, Array]:
+    """How far the peak of the response moves along x and y when the window of a still picture moves by ``given`` pixels
+    of the search region."""
+    tracker = Tracker(network, Inference())
+    tracker.place(frame, box)
+    template = network.features(tracker.input([tracker.exemplar(frame)]))
+    room, size = int(np.abs(given).max()) + 1, network.search_size
+    side = tracker.side * (size + 2 * room) / size
+    whole = tracker.input([window(frame, tracker.x, tracker.y, side, size + 2 * room, tracker.fill)])
+    shifts: list[Array] = []
+    for axis in (1, 0):
+        starts = [[room - (int(shift) if axis == a else 0) for a in (0, 1)] for shift in given]
+        crops = torch.cat([whole[..., top : top + size, left : left + size] for top, left in starts])
+        response = network.connect(template.expand(len(given), *template.shape[1:]), network.features(crops)).amax(1)
+        finer = upsampled(response.float(), 16)
+        places = np.array([peak(one, 0.0)[axis] for one in finer], np.float64)
+        shifts.append((places - (finer.shape[-1] - 1) / 2) * network.stride / 16)
+    return shifts[0], shifts[1]

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from vergence.core.errors import VergenceError
-from vergence.tracking.data import LAYOUTS, OTB_50, OTB_2013, OTB_REST, lasot_test, read_boxes
+from vergence.tracking.layouts import LAYOUTS, OTB_50, OTB_2013, OTB_REST, lasot_test, read_boxes
 
 _spec = importlib.util.spec_from_file_location("tracks", Path(__file__).parent / "sesiam" / "fixtures.py")
 written = importlib.util.module_from_spec(_spec)

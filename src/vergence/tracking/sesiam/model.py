@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from functools import reduce
 from typing import Any, Literal
 
@@ -19,11 +19,10 @@ from torch import Tensor, nn
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.nn.folded import Convolution, Folded, PlainConv2d
 from vergence.nn.prepared import quick
-from vergence.nn.scale import BORDERS, LiftingConv2d, ScaleBatchNorm2d, ScaleConv2d, ScaleMaxPool2d, ScalePointwise2d
+from vergence.nn.scale import LiftingConv2d, ScaleBatchNorm2d, ScaleConv2d, ScaleMaxPool2d, ScalePointwise2d
 from vergence.ops.correlation import cross_correlation, nonparametric_scale_convolution
 from vergence.ops.precision import full_precision
 from vergence.ops.scale import (
-    Border,
     Pooling,
     add_pointwise,
     by_scale,
@@ -33,65 +32,9 @@ from vergence.ops.scale import (
     over_scales,
     scale_pool,
 )
+from vergence.tracking.sesiam.settings import SIZES, ModelConfig, Plan
 
 CONNECTIONS = ("correlation", "scale-convolution")
-GAIN = 0.1
-"""What responses are multiplied by, so that the logistic loss starts in its slope."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a network is made of. Kernels of the plain ones have ``order`` places a side, and as many weights."""
-
-    widths: tuple[int, ...]
-    template_size: int = 127
-    search_size: int = 255
-    order: int = 3
-    size: int = 5
-    """Side of the largest scale's kernels."""
-    scales: tuple[float, ...] = (1.0, 1.2, 1.44)
-    stem_order: int = 7
-    stem_size: int = 9
-    """The smallest scale's kernel holds all of a 7x7 stem from 13 on; the released network has 9."""
-    extent: int = 2
-    """Scales that the first 1x1 kernel of the residual network reaches."""
-    inner_pooling: Pooling | Literal["none"] = "max"
-    """What becomes of the scales at the start of the residual network's second stage."""
-    outer_pooling: Pooling | Literal["none"] = "max"
-    """What becomes of them before the connection; with none it compares functions of scale and place."""
-    targets: tuple[float, ...] = (1 / 1.2, 1.0, 1.2)
-    """Sizes of the target that scale-convolution looks for, as multiples of the template's."""
-    borders: tuple[Border, Border] = BORDERS
-    """Beyond the border of maps, in training and in evaluation."""
-    gain: float = GAIN
-
-    def check(self) -> None:
-        """Refuse what no network can be made of."""
-        try:
-            kernel_sizes(self.size, self.scales)
-            kernel_sizes(self.stem_size, self.scales)
-        except ValueError as error:
-            raise VergenceError(f"{error} (options size, stem_size and scales)") from error
-        if not self.targets or min(self.targets) <= 0:
-            raise VergenceError(f"targets are positive multiples of the template's size, got {self.targets}")
-
-    @property
-    def step(self) -> float | None:
-        """How much a scale is larger than the one before; nothing if there is but one."""
-        return self.scales[1] / self.scales[0] if len(self.scales) > 1 else None
-
-    def scaled(self, width: float) -> Plan:
-        """With so many times the channels, in eights."""
-        if not width > 0:
-            raise VergenceError(f"width is a positive multiple of the channels, got {width}")
-        return replace(self, widths=tuple(max(8, round(w * width / 8) * 8) for w in self.widths))
-
-
-SIZES: Mapping[str, Plan] = {
-    "tiny": Plan((24, 32, 64, 64), 63, 127, 5, 9, (1.0, math.sqrt(2), 2.0)),
-    "mnist": Plan((96, 128, 256, 256)),
-    "otb": Plan((64, 128), scales=(0.9, 0.9 * 1.4, 0.9 * 1.4**2)),
-}
 
 
 def build(
@@ -105,11 +48,11 @@ def build(
     _known("size of tracking networks", size, SIZES)
     _known(f"network of size {size!r}", name, MAKERS[size])
     for option in options:
-        _known("option of tracking networks", option, Plan.__dataclass_fields__)
+        _known("option of tracking networks", option, [field.name for field in fields(Plan)])
     connection = connection or ("scale-convolution" if name == "se-siamfc" else "correlation")
     _known("connection", connection, CONNECTIONS)
     plan = replace(SIZES[size].scaled(width), **options)
-    plan.check()
+    _check(plan)
     if connection == "scale-convolution" and name == "se-siamfc" and plan.outer_pooling == "none":
         step = math.log(plan.step or math.inf)
         if any(abs(math.log(t) / step - round(math.log(t) / step)) > 1e-6 for t in plan.targets):
@@ -117,6 +60,36 @@ def build(
                 f"with scales kept, targets differ by steps of {plan.step} like them, got {plan.targets}"
             )
     return SiameseNetwork(MAKERS[size][name](plan), plan, connection)
+
+
+def configured(model: ModelConfig) -> SiameseNetwork:
+    """The network that settings name."""
+    kept = {}
+    if model.outer_pooling == "none":  # sizes along a scale axis that is kept are whole steps of it
+        scales = SIZES[model.size].scales
+        kept["targets"] = (scales[0] / scales[1], 1.0, scales[1] / scales[0])
+    return build(
+        "siamfc" if model.name == "siamfc+" and model.size != "otb" else model.name,
+        size=model.size,
+        connection=None if model.connection == "own" else model.connection,
+        width=model.width,
+        outer_pooling=model.outer_pooling,
+        extent=model.extent,
+        stem_size=model.stem_size,
+        borders=model.borders,
+        **kept,
+    )
+
+
+def _check(plan: Plan) -> None:
+    """Refuse what no network can be made of."""
+    try:
+        kernel_sizes(plan.size, plan.scales)
+        kernel_sizes(plan.stem_size, plan.scales)
+    except ValueError as error:
+        raise VergenceError(f"{error} (options size, stem_size and scales)") from error
+    if not plan.targets or min(plan.targets) <= 0:
+        raise VergenceError(f"targets are positive multiples of the template's size, got {plan.targets}")
 
 
 def _known(kind: str, word: str, known: Collection[str]) -> None:
@@ -254,8 +227,8 @@ class Unit(nn.Module):
         kernels, shift = self.conv.folded(low)
         out = self._side(x) + bias.view(-1, *[1] * (x.dim() - 2))
         scales = by_scale(out) if out.dim() == 5 else (out,)
-        made = self.conv.conv.by_scale(low, kernels, shift, 1)
-        for place, middle in zip(scales, made, strict=True):
+        filtered = self.conv.conv.by_scale(low, kernels, shift, 1)
+        for place, middle in zip(scales, filtered, strict=True):
             add_pointwise(place, F.relu(middle, inplace=True), weight.flatten(1))
         return out
 
@@ -297,10 +270,10 @@ class Residual(nn.Module):
         kind = None if self.training or self.bordered or not len(x) else quick(x)
         if kind is None:
             return self.stage3(self.stage2(self.pool(self.stem(x, 2))))
-        with torch.autocast("cpu", enabled=False):  # which type each step is to be in is said
-            made = [self._picture(picture) for picture in x.to(kind).split(1)]
-        whole = torch.cat([maps[s] for s in range(len(made[0])) for maps in made])
-        return over_scales(whole, len(made[0])) if isinstance(self.stem.norm, ScaleBatchNorm2d) else whole
+        with torch.autocast("cpu", enabled=False):  # every step names its own type
+            each = [self._picture(picture) for picture in x.to(kind).split(1)]
+        whole = torch.cat([maps[s] for s in range(len(each[0])) for maps in each])
+        return over_scales(whole, len(each[0])) if isinstance(self.stem.norm, ScaleBatchNorm2d) else whole
 
     def _picture(self, x: Tensor) -> list[Tensor]:
         """One picture, and each scale as far as it can go alone: what is at work then stays in the cache."""
@@ -315,13 +288,13 @@ def _staged(stage: nn.Sequential, maps: Sequence[Tensor]) -> list[Tensor]:
     whole = None
     if first.pooling != "none":
         whole = first.reduced([reduce(torch.maximum, maps) if first.pooling == "max" else maps[0]])
-    made = []
+    staged = []
     for s, x in enumerate(maps):
         x = first.scale(s, x, first.reduced(maps[s:]) if whole is None else whole)
         for module in others:
             x = module.scale(s, x, module.reduced([x])) if isinstance(module, Unit) else halved(x)
-        made.append(x)
-    return made
+        staged.append(x)
+    return staged
 
 
 class PlainLayers:

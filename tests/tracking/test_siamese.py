@@ -9,9 +9,10 @@ from torch import nn
 
 from vergence.core.errors import VergenceError
 from vergence.tracking.protocol import follow
-from vergence.tracking.sesiam import networks
-from vergence.tracking.sesiam.tracker import Inference, Tracker, check_box, cosine, peak, penalised, together, upsampled
-from vergence.tracking.synth import Scene, moving_digits
+from vergence.tracking.sesiam.model import build
+from vergence.tracking.settings import Inference, Scene
+from vergence.tracking.siamese import Tracker, check_box, cosine, peak, penalised, together, upsampled
+from vergence.tracking.synth import moving_digits
 
 PLAIN = Inference(step=1.1, damping=0.5, penalty=1.0, window=0.0)
 
@@ -168,7 +169,7 @@ def test_a_box_that_nothing_can_be_followed_in_is_refused(box, said):
 
 def test_trackers_together_find_what_each_finds_alone():
     torch.manual_seed(0)
-    network = networks.build("se-siamfc", size="tiny", width=0.34).eval()
+    network = build("se-siamfc", size="tiny", width=0.34).eval()
     tracks = moving_digits("s-mnist", 2, "test", Scene(size=100, digit=22, frames=4)).sequences
     for reading in ("pyramid", "axis"):
         settings = Inference(reading)
