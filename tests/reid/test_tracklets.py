@@ -11,16 +11,8 @@ from vergence.core.errors import Several, VergenceError
 from vergence.metrics.ranking import rank_descriptors
 from vergence.reid.data import judged, whole
 from vergence.reid.settings import PersonView
-from vergence.reid.tracklets import (
-    LAYOUTS,
-    BalancedClips,
-    Clips,
-    all_runs,
-    read_ilidsvid,
-    read_mars,
-    read_prid2011,
-    run_of,
-)
+from vergence.reid.tracklet_layouts import LAYOUTS, read_ilidsvid, read_mars, read_prid2011
+from vergence.reid.tracklets import BalancedClips, Clips, all_runs, run_of
 from vergence.tools import datacheck
 
 FORMS = [(name, form) for name, writers in layouts.items() for form in (writers if isinstance(writers, dict) else [""])]
