@@ -34,16 +34,16 @@ def read_mat(path: Path, name: str) -> Any:
 
     try:
         with path.open("rb") as file:
-            found = loadmat(file, variable_names=[name])
+            tables = loadmat(file, variable_names=[name])
     except FileNotFoundError:
         raise VergenceError(f"{path} does not exist") from None
     except NotImplementedError:
         raise VergenceError(f"{path} is a MATLAB file of version 7.3: expected one of version 5 to 7.2") from None
     except Exception as error:  # a damaged file can fail in any way there is
         raise VergenceError(f"{path} is not a whole MATLAB file: {reason(error)}") from error
-    if name not in found:
+    if name not in tables:
         raise VergenceError(f"{path} has no table {name!r}")
-    table = np.asarray(found[name])
+    table = np.asarray(tables[name])
     if table.dtype.kind not in "iuf" or table.ndim != 2 or not table.size or not np.equal(np.mod(table, 1), 0).all():
         raise VergenceError(f"{path} has a {name!r} that is not a table of whole numbers: {table.dtype} {table.shape}")
     return table.astype(np.int64)
@@ -61,23 +61,23 @@ def _relabelled(tracklets: Sequence[Tracklet]) -> tuple[Tracklet, ...]:
     return tuple(t._replace(identity=labels[t.identity]) for t in tracklets)
 
 
-def _told(read: Callable[..., Tracklets]) -> Callable[..., Tracklets]:
+def _checked(read: Callable[..., Tracklets]) -> Callable[..., Tracklets]:
     """A reader whose trouble with the disk is one sentence, and which never gives nothing."""
 
     def safe(path: Path, split: str, *rest: Any, **named: Any) -> Tracklets:
         if not path.is_dir():
             raise VergenceError(f"{path} is not a folder: expected {read.__doc__}")
         try:
-            found = read(path, split, *rest, **named)
+            tracklets = read(path, split, *rest, **named)
         except (OSError, UnicodeError) as error:
             name = getattr(error, "filename", None) or path
             raise VergenceError(
                 f"{name} cannot be read: {getattr(error, 'strerror', None) or reason(error)}"
             ) from error
-        if not len(found) or (split != "train" and not 0 < found.queries < len(found)):
+        if not len(tracklets) or (split != "train" and not 0 < tracklets.queries < len(tracklets)):
             which = "to train on" if split == "train" else "to ask for and to rank"
             raise VergenceError(f"{path} has no tracklets {which}")
-        return replace(found, tracklets=_relabelled(found.tracklets)) if split == "train" else found
+        return replace(tracklets, tracklets=_relabelled(tracklets.tracklets)) if split == "train" else tracklets
 
     return safe
 
@@ -85,7 +85,7 @@ def _told(read: Callable[..., Tracklets]) -> Callable[..., Tracklets]:
 # MARS ----------------------------------------------------------------------------------------------------------------
 
 
-@_told
+@_checked
 def read_mars(path: Path, split: str, missing: Missing = "refuse") -> Tracklets:
     """MARS: the folders bbox_train, bbox_test and info (train_name.txt, tracks_train_info.mat, query_IDX.mat, ...)"""
     # Identity -1 is junk and left out, 0 are distractors and stay in the gallery.
@@ -109,7 +109,7 @@ def read_mars(path: Path, split: str, missing: Missing = "refuse") -> Tracklets:
         asks = set(asked.tolist())
         order = [*asked.tolist(), *(row for row in order if row not in asks)]
     there: dict[Path, set[str]] = {}
-    found: list[Tracklet] = []
+    tracklets: list[Tracklet] = []
     gone: list[str] = []
     for place, row in enumerate(order):
         tracklet = _mars_track(table[row].tolist(), row + 1, names, tracked, listed, boxes)
@@ -124,9 +124,9 @@ def read_mars(path: Path, split: str, missing: Missing = "refuse") -> Tracklets:
             if name not in there[tracklet.folder]
         ]
         if kept:
-            found.append(tracklet._replace(names=kept))
+            tracklets.append(tracklet._replace(names=kept))
             queries += part == "test" and place < len(asks)
-    return Tracklets(tuple(found), queries, left_out(gone, missing))
+    return Tracklets(tuple(tracklets), queries, left_out(gone, missing))
 
 
 def _mars_track(row: list[int], number: int, names: list[str], tracked: Path, listed: Path, boxes: Path) -> Tracklet:
@@ -136,16 +136,16 @@ def _mars_track(row: list[int], number: int, names: list[str], tracked: Path, li
         raise VergenceError(
             f"track {number} of {tracked} has the pictures {first} to {last}, but {listed} names 1 to {len(names)}"
         )
-    own = tuple(names[first - 1 : last])
-    for name in own:
-        said = re.match(r"(\d{4}|00-1)C(\d)T\d+F\d+\.\w+$", name)
-        if not said:
+    pictures = tuple(names[first - 1 : last])
+    for name in pictures:
+        parts = re.match(r"(\d{4}|00-1)C(\d)T\d+F\d+\.\w+$", name)
+        if not parts:
             raise VergenceError(f"{name[:60]!r} of {listed} is not a name like 0001C1T0001F001.jpg")
-        if (int(said[1].lstrip("0") or 0), int(said[2])) != (identity, camera):
+        if (int(parts[1].lstrip("0") or 0), int(parts[2])) != (identity, camera):
             raise VergenceError(
                 f"track {number} of {tracked} is identity {identity} in camera {camera}, but has the picture {name}"
             )
-    return Tracklet(boxes / own[0][:4], own, identity, camera)
+    return Tracklet(boxes / pictures[0][:4], pictures, identity, camera)
 
 
 # iLIDS-VID and PRID-2011 ---------------------------------------------------------------------------------------------
@@ -164,18 +164,19 @@ class _Cameras(NamedTuple):
 
     def tracklets(self, people: Sequence[str], split: str, listed: Path, missing: Missing) -> Tracklets:
         """Those of some people: of all cameras to train on, or of the first to ask for and of the second to rank."""
-        found: list[list[Tracklet]] = [[], []]
+        by_camera: tuple[list[Tracklet], list[Tracklet]] = ([], [])
         gone = []
         for identity, person in enumerate(sorted(people)):
             for camera, name in enumerate(self.names):
                 folder = self.folder / name / person
                 frames = _pictures(folder)
                 if frames:
-                    found[camera].append(Tracklet(folder, frames, identity, camera))
+                    by_camera[camera].append(Tracklet(folder, frames, identity, camera))
                 else:
                     trouble = "holds no pictures" if folder.is_dir() else "does not exist"
                     gone.append(f"{folder} {trouble}, but {listed} lists it")
-        return Tracklets((*found[0], *found[1]), 0 if split == "train" else len(found[0]), left_out(gone, missing))
+        first, second = by_camera
+        return Tracklets((*first, *second), 0 if split == "train" else len(first), left_out(gone, missing))
 
 
 def _two_cameras(path: Path, folders: Sequence[str], names: tuple[str, str]) -> _Cameras:
@@ -209,7 +210,7 @@ def _check_fold(fold: int, folds: int, listed: Path) -> None:
         raise VergenceError(f"{listed} has splits 1 to {folds}, got {fold}")
 
 
-@_told
+@_checked
 def read_ilidsvid(path: Path, split: str, fold: int = 1, missing: Missing = "refuse") -> Tracklets:
     """iLIDS-VID: i-LIDS-VID/sequences/cam1|cam2/person001/ and splits.json or train_test_splits_ilidsvid.mat"""
     cameras = _two_cameras(path, ("i-LIDS-VID/sequences", "sequences"), ("cam1", "cam2"))
@@ -240,7 +241,7 @@ SHARED = 200
 """PRID-2011: people up to this number are in both cameras; beyond it the same number is somebody else."""
 
 
-@_told
+@_checked
 def read_prid2011(path: Path, split: str, fold: int = 1, missing: Missing = "refuse") -> Tracklets:
     """PRID-2011: prid_2011/multi_shot/cam_a|cam_b/person_0001/ and, if there is one, splits_prid2011.json"""
     # Without that file, which is not the data set's own, ten splits are drawn of the people that the protocol keeps.
@@ -266,7 +267,7 @@ def read_prid2011(path: Path, split: str, fold: int = 1, missing: Missing = "ref
 # Plain folders -------------------------------------------------------------------------------------------------------
 
 
-@_told
+@_checked
 def read_plain(path: Path, split: str) -> Tracklets:
     """the folders train, query and gallery, each with folders ID_CAMERA_anything of frames"""
     parts = []
@@ -277,17 +278,17 @@ def read_plain(path: Path, split: str) -> Tracklets:
         parts.append([(folder, _plain_name(folder), _pictures(folder)) for folder in folders])
     left_out([f"{folder} holds no pictures" for part in parts for folder, _, frames in part if not frames], "refuse")
     numbers = {name: n for n, name in enumerate(sorted({name for part in parts for _, (name, _), _ in part}))}
-    found = [
+    tracklets = [
         [Tracklet(folder, names, numbers[name], camera) for folder, (name, camera), names in part] for part in parts
     ]
-    return Tracklets(tuple(t for part in found for t in part), 0 if split == "train" else len(found[0]))
+    return Tracklets(tuple(t for part in tracklets for t in part), 0 if split == "train" else len(tracklets[0]))
 
 
 def _plain_name(folder: Path) -> tuple[str, int]:
-    said = re.match(r"([^_]+)_c?(\d+)(?:_|$)", folder.name)
-    if not said:
+    parts = re.match(r"([^_]+)_c?(\d+)(?:_|$)", folder.name)
+    if not parts:
         raise VergenceError(f"{folder} is not named like ID_CAMERA_anything")
-    return said[1], int(said[2])
+    return parts[1], int(parts[2])
 
 
 FOLDED: dict[str, Callable[..., Tracklets]] = {"ilids-vid": read_ilidsvid, "prid2011": read_prid2011}

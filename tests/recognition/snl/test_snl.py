@@ -10,6 +10,7 @@ from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.identity import Identity
 from vergence.core.files import save_tensors
+from vergence.engine.weights import metadata
 from vergence.recognition.snl.model import attention, build
 from vergence.recognition.snl.settings import ModelConfig
 
@@ -25,7 +26,7 @@ def weights(tmp_path):
         torch.manual_seed(0)
         path = tmp_path / f"{variant}.safetensors"
         identity = Identity("snl", "tiny", variant, config, facts)
-        save_tensors(path, system.build(config, facts).state_dict(), identity.metadata(system))
+        save_tensors(path, system.build(config, facts).state_dict(), metadata(identity, system))
         return path
 
     return make

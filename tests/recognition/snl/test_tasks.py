@@ -15,11 +15,14 @@ from reid.csalr.fixtures import picture
 from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.identity import Identity
+from vergence.core.errors import VergenceError
 from vergence.core.files import load_state, save_tensors
 from vergence.core.progress import Progress
 from vergence.engine.execute import execute
+from vergence.engine.weights import metadata
 from vergence.recognition.snl.model import attention, build, load_backbone
-from vergence.recognition.snl.settings import ModelConfig
+from vergence.recognition.snl.settings import Footage, ModelConfig, Tracklets
+from vergence.recognition.snl.tasks import asked
 from vergence.runs.folder import Run
 from vergence.studies.subject import Subject, draw
 from video.ata import fixtures as videos
@@ -51,7 +54,7 @@ def weights(tmp_path):
         torch.manual_seed(0)
         path = tmp_path / f"{preset}.safetensors"
         identity = Identity("snl", preset, variant, config, facts)
-        save_tensors(path, system.build(config, facts).state_dict(), identity.metadata(system))
+        save_tensors(path, system.build(config, facts).state_dict(), metadata(identity, system))
         return path
 
     return make
@@ -142,6 +145,29 @@ def test_a_backbone_starts_from_image_weights_and_says_what_is_new(tmp_path):
     assert "blocks and classifier are new" in said
     assert torch.equal(network.layer4[1].conv2.weight, picture.layer4[1].conv2.weight)
     assert network.fc.out_features == 7
+
+
+def test_training_starts_from_the_weights_that_the_config_names(tmp_path):
+    torch.manual_seed(0)
+    torch.save(build(ModelConfig("resnet-tp-tiny", "none"), 400).state_dict(), tmp_path / "people.pth")
+
+    class Heard(Progress):
+        def say(self, text):
+            heard.append(text)
+
+    heard = []
+    changes = SMALL["tiny-reid"] | {"pretrained": str(tmp_path / "people.pth")}
+    run = start("snl", short(catalogue.load("snl"), 1, changes, "tiny-reid"), tmp_path / "runs")
+    execute(run, Heard())
+    (said,) = [text for text in heard if "starts from" in text]
+    assert said.endswith(f"blocks and classifier are new ({tmp_path / 'people.pth'})")
+
+
+def test_settings_of_another_task_are_refused_by_name():
+    config = catalogue.load("snl").configure("tiny-video")
+    assert asked(config, Footage) is config.data
+    with pytest.raises(VergenceError, match="expected settings of Tracklets, got those of Footage"):
+        asked(config, Tracklets)
 
 
 def public_resnext(classes):

@@ -109,7 +109,7 @@ def attention(
 
     Points are (x, y) as shares of the width and height; of a clip, in its middle frame.
     """
-    found = blocks(network)
-    logits, inputs = caught(found, lambda: network(pictures), inputs=True)
-    maps = {place: found[place].attention(x, cells(x, points)) for place, x in inputs.items()}
+    inserted = blocks(network)
+    logits, inputs = caught(inserted, lambda: network(pictures), inputs=True)
+    maps = {place: inserted[place].attention(x, cells(x, points)) for place, x in inputs.items()}
     return logits, maps, inputs

@@ -167,8 +167,8 @@ def response(block: NonlocalBlock, values: Tensor) -> Tensor:
     matrix = values.repeat_interleave(len(inputs))[:, None, None]
     if isinstance(block, CompactGeneralised):  # there channels are nodes too, in groups
         matrix = matrix[:, None] * torch.eye(block.g.out_features // block.groups, dtype=torch.float64)
-    made = block.filter(DenseAffinity(matrix), z, z)[:, 0].unflatten(0, (count, -1))  # (K, C, C)
-    return torch.linalg.svdvals(inputs + made * _scale(block.norm))
+    filtered = block.filter(DenseAffinity(matrix), z, z)[:, 0].unflatten(0, (count, -1))  # (K, C, C)
+    return torch.linalg.svdvals(inputs + filtered * _scale(block.norm))
 
 
 def _scale(norm: nn.Module) -> Tensor:

@@ -152,12 +152,8 @@ def _rows(ctx: Ctx, models: Mapping[str, Network], video: Video, shares: Shares,
     """Some frames of a video's middle clip, and what points look at in them."""
     view = asked(ctx.config, Footage)
     clip = middle_clip(view, video, even_places(view, video, view.clips // 2))
-    return clip_rows(
-        ctx,
-        models,
-        clip,
-        shares,
-        SHOWN,
-        title,
-        lambda name, logits: f"{name}: {ctx.facts.name(int(logits[0].argmax()))}",
-    )
+
+    def heading(name: str, logits: Tensor) -> str:
+        return f"{name}: {ctx.facts.name(int(logits[0].argmax()))}"
+
+    return clip_rows(ctx, models, clip, shares, SHOWN, title, heading)
