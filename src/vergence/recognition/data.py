@@ -1,5 +1,5 @@
-"""Labelled pictures: CIFAR-10 and CIFAR-100 in both published forms, CUB-200-2011, folders with one sub-folder a class,
-and views of pictures for training and evaluation."""
+"""Labelled pictures: CIFAR-10 and CIFAR-100 in both published forms, CUB-200-2011, folders with one sub-folder per
+class, and views of pictures for training and evaluation."""
 
 from __future__ import annotations
 
@@ -174,11 +174,11 @@ def _read_cifar(kind: _Cifar, path: Path, split: str) -> Labelled:
 
 
 def _read_pickle(kind: _Cifar, path: Path) -> tuple[Any, Any]:
-    found = read_arrays(path)
-    if not isinstance(found, dict) or b"data" not in found or kind.label_key not in found:
+    batch = read_arrays(path)
+    if not isinstance(batch, dict) or b"data" not in batch or kind.label_key not in batch:
         raise VergenceError(f"{path} is not a CIFAR batch: expected 'data' and {kind.label_key.decode()!r}")
     try:
-        pixels, labels = np.asarray(found[b"data"]), np.asarray(found[kind.label_key])
+        pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[kind.label_key])
     except ValueError:
         raise VergenceError(f"{path} is not a CIFAR batch: its rows differ in length") from None
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != 3 * SIDE * SIDE or not len(pixels):
@@ -212,8 +212,8 @@ def _checked_labels(labels: Any, count: int, classes: int, path: Path) -> Any:
 def _read_names_pickle(path: Path, key: bytes, classes: int) -> tuple[str, ...]:
     if not path.exists():  # the names are a comfort, not part of the data
         return tuple(map(str, range(classes)))
-    found = read_arrays(path)
-    names = found.get(key) if isinstance(found, dict) else None
+    content = read_arrays(path)
+    names = content.get(key) if isinstance(content, dict) else None
     if not isinstance(names, list) or len(names) != classes:
         raise VergenceError(f"{path} does not name {classes} classes under {key.decode()!r}")
     return tuple(name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names)
@@ -261,12 +261,12 @@ def read_cub(
     mine = [number for number in names if trains[number] == (split == "train")]
     there = {p for p in (folder / "images").glob("*/*") if p.is_file()}
     gone = {number for number in mine if folder / "images" / names[number] not in there}
-    said = [f"{folder / 'images' / names[n]} does not exist, but {listed} lists it" for n in mine if n in gone]
-    skipped = left_out(said, missing)
+    absent = [f"{folder / 'images' / names[n]} does not exist, but {listed} lists it" for n in mine if n in gone]
+    skipped = left_out(absent, missing)
     kept = [number for number in mine if number not in gone]
-    found = {labels[number] for number in kept}
+    shown = {labels[number] for number in kept}
     empty = [
-        f"the class {name!r} of {folder} has no pictures to train on" for n, name in classes.items() if n not in found
+        f"the class {name!r} of {folder} has no pictures to train on" for n, name in classes.items() if n not in shown
     ]
     if empty and split == "train":
         raise Several(empty)
@@ -289,25 +289,25 @@ def _numbered(path: Path, read: Callable[[str], T], names: dict[int, str] | None
         raise VergenceError(f"{path} does not exist: expected CUB-200-2011") from None
     except (OSError, UnicodeError) as error:
         raise VergenceError(f"{path} cannot be read: {reason(error)}") from error
-    found: dict[int, T] = {}
+    values: dict[int, T] = {}
     for line, text in enumerate(lines, 1):
         number, _, rest = text.strip().partition(" ")
         try:
             key, value = int(number), read(rest.strip())
-            if not rest.strip() or key in found:
+            if not rest.strip() or key in values:
                 raise ValueError
         except ValueError:
             raise VergenceError(f"line {line} of {path} is not a new number and what it is: {text[:60]!r}") from None
-        found[key] = value
-    if not found:
+        values[key] = value
+    if not values:
         raise VergenceError(f"{path} is empty")
     for key, name in (names or {}).items():
-        if key not in found:
+        if key not in values:
             raise VergenceError(f"{path} has no line for picture {key} ({name})")
-    extra = next((key for key in found if names is not None and key not in names), None)
+    extra = next((key for key in values if names is not None and key not in names), None)
     if extra is not None:
         raise VergenceError(f"{path} has a line for picture {extra}, which images.txt has not")
-    return found
+    return values
 
 
 def _box(text: str) -> Box:

@@ -48,7 +48,7 @@ class Walked:
         return Walk(self.clips[index], self.identities[index], self.cameras[index])
 
     def length(self, index: int) -> int:
-        """How many frames a tracklet has."""
+        """The number of frames of a tracklet."""
         return self.clips.shape[1]
 
     def frames(self, index: int, places: Sequence[int]) -> list[Tensor]:
@@ -58,7 +58,7 @@ class Walked:
 
 @lru_cache(maxsize=8)
 def walks(people: int, frames: int, height: int, width: int, split: str, seed: int = 0) -> Walked:
-    """So many people, each once past each of the cameras, in tracklets of so many frames.
+    """``people`` who each pass each of the cameras once, in tracklets of ``frames`` frames.
 
     Every split has people of its own under the same cameras. In ``train`` identities count from 0; in the others the
     tracklets of the first half of the cameras are the queries, those of the second half the gallery, with a fifth as

@@ -41,12 +41,12 @@ def test_criss_cross_holds_no_more_than_its_usual_form():
     assert held("cc", 97 * 97) <= 1.1 * held("cc", 97 * 97, "column and row products")
 
 
-def test_every_contest_is_there_by_a_name_of_its_own_and_runs():
+def test_every_contest_is_there_by_an_id_and_a_title_of_its_own_and_runs():
     found = list(contests())
-    assert len({contest.name for contest in found}) == len(found)
+    assert len({contest.id for contest in found}) == len({contest.title for contest in found}) == len(found)
     assert set(LABELS) <= set(DENSE)
-    quick = [c for c in found if c.name.endswith(("N = 64", "8 x 14 x 14"))]
-    assert {c.name.partition(", clip")[0] for c in quick if "clip" in c.name} == {"NL", "SNL", "CGNL"}
+    quick = [c for c in found if c.title.endswith(("N = 64", "8 x 14 x 14"))]
+    assert {c.title.partition(", clip")[0] for c in quick if "clip" in c.id} == {"NL", "SNL", "CGNL"}
     for contest in quick:
         contest.ours()
         for rival in contest.rivals.values():
@@ -70,7 +70,7 @@ def test_contestants_in_a_network_differ_in_the_block_alone(monkeypatch):
     network.register_forward_hook(lambda module, given, answer: answers.append(answer.detach()))
     for place, seat in network.inserted.items():
         seat.register_forward_hook(lambda module, given, made: maps.append(module.taken))
-        contest = next(c for c in contests() if f"after {place}" in c.name)
+        contest = next(c for c in contests() if c.id == f"i3d-{place}")
         for run in (contest.ours, *contest.rivals.values()):
             run()
             assert all(one.taken is None for one in network.inserted.values())

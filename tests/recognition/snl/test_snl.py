@@ -10,7 +10,9 @@ from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.identity import Identity
 from vergence.core.files import save_tensors
-from vergence.recognition.snl.model import Model, attention, build
+from vergence.engine.weights import metadata
+from vergence.recognition.snl.model import attention, build
+from vergence.recognition.snl.settings import ModelConfig
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def weights(tmp_path):
         torch.manual_seed(0)
         path = tmp_path / f"{variant}.safetensors"
         identity = Identity("snl", "tiny", variant, config, facts)
-        save_tensors(path, system.build(config, facts).state_dict(), identity.metadata(system))
+        save_tensors(path, system.build(config, facts).state_dict(), metadata(identity, system))
         return path
 
     return make
@@ -32,7 +34,7 @@ def weights(tmp_path):
 
 def test_attention_is_that_of_the_cell_under_the_point():
     torch.manual_seed(0)
-    network = build(Model("preresnet-tiny", "nl", at=("layer2.0", "layer3.0"), dropout=0.0), 2).eval()
+    network = build(ModelConfig("preresnet-tiny", "nl", at=("layer2.0", "layer3.0"), dropout=0.0), 2).eval()
     images = torch.randn(1, 3, 56, 56)
     logits, maps, inputs = attention(network, images, [(0.0, 0.0), (0.99, 0.5)])
     assert set(maps) == set(inputs) == {"layer2.0", "layer3.0"}

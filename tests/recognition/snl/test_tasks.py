@@ -15,10 +15,14 @@ from reid.csalr.fixtures import picture
 from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.identity import Identity
-from vergence.core.files import save_tensors
+from vergence.core.errors import VergenceError
+from vergence.core.files import load_state, save_tensors
 from vergence.core.progress import Progress
 from vergence.engine.execute import execute
-from vergence.recognition.snl.model import Model, attention, build, load_backbone
+from vergence.engine.weights import metadata
+from vergence.recognition.snl.model import attention, build, load_backbone
+from vergence.recognition.snl.settings import Footage, ModelConfig, Tracklets
+from vergence.recognition.snl.tasks import asked
 from vergence.runs.folder import Run
 from vergence.studies.subject import Subject, draw
 from video.ata import fixtures as videos
@@ -50,7 +54,7 @@ def weights(tmp_path):
         torch.manual_seed(0)
         path = tmp_path / f"{preset}.safetensors"
         identity = Identity("snl", preset, variant, config, facts)
-        save_tensors(path, system.build(config, facts).state_dict(), identity.metadata(system))
+        save_tensors(path, system.build(config, facts).state_dict(), metadata(identity, system))
         return path
 
     return make
@@ -120,7 +124,7 @@ def test_the_best_checkpoint_of_each_task_is_chosen_by_its_own_metric():
 
 def test_attention_of_a_clip_is_that_of_the_cell_in_its_middle_frame():
     torch.manual_seed(0)
-    network = build(Model("resnet-tp-tiny", "nl", at=("layer2.0",)), 3).eval()
+    network = build(ModelConfig("resnet-tp-tiny", "nl", at=("layer2.0",)), 3).eval()
     clip = torch.randn(1, 4, 3, 32, 32)
     _, maps, inputs = attention(network, clip, [(0.0, 0.99)])
     x = inputs["layer2.0"]
@@ -134,13 +138,36 @@ def test_attention_of_a_clip_is_that_of_the_cell_in_its_middle_frame():
 
 def test_a_backbone_starts_from_image_weights_and_says_what_is_new(tmp_path):
     torch.manual_seed(0)
-    picture = build(Model("resnet18", "none"), 1000)
+    picture = build(ModelConfig("resnet18", "none"), 1000)
     torch.save(picture.state_dict(), tmp_path / "resnet18.pth")
-    network = build(Model("resnet18", "snl", at=("layer3.0",)), 7)
-    said = load_backbone(network, tmp_path / "resnet18.pth")
+    network = build(ModelConfig("resnet18", "snl", at=("layer3.0",)), 7)
+    said = load_backbone(network, load_state(tmp_path / "resnet18.pth"))
     assert "blocks and classifier are new" in said
     assert torch.equal(network.layer4[1].conv2.weight, picture.layer4[1].conv2.weight)
     assert network.fc.out_features == 7
+
+
+def test_training_starts_from_the_weights_that_the_config_names(tmp_path):
+    torch.manual_seed(0)
+    torch.save(build(ModelConfig("resnet-tp-tiny", "none"), 400).state_dict(), tmp_path / "people.pth")
+
+    class Heard(Progress):
+        def say(self, text):
+            heard.append(text)
+
+    heard = []
+    changes = SMALL["tiny-reid"] | {"pretrained": str(tmp_path / "people.pth")}
+    run = start("snl", short(catalogue.load("snl"), 1, changes, "tiny-reid"), tmp_path / "runs")
+    execute(run, Heard())
+    (said,) = [text for text in heard if "starts from" in text]
+    assert said.endswith(f"blocks and classifier are new ({tmp_path / 'people.pth'})")
+
+
+def test_settings_of_another_task_are_refused_by_name():
+    config = catalogue.load("snl").configure("tiny-video")
+    assert asked(config, Footage) is config.data
+    with pytest.raises(VergenceError, match="expected settings of Tracklets, got those of Footage"):
+        asked(config, Tracklets)
 
 
 def public_resnext(classes):
@@ -169,8 +196,8 @@ def test_a_3d_resnext_starts_from_a_checkpoint_of_the_public_code(classes, new, 
     public = public_resnext(classes)
     torch.save(public, tmp_path / "kinetics.pth")
     torch.manual_seed(0)
-    network = build(Model("resnext3d-tiny", "snl", at=("layer2.0",), dropout=0.0), 4)
-    assert load_backbone(network, tmp_path / "kinetics.pth").endswith(new)  # and nothing else is
+    network = build(ModelConfig("resnext3d-tiny", "snl", at=("layer2.0",), dropout=0.0), 4)
+    assert load_backbone(network, load_state(tmp_path / "kinetics.pth")).endswith(new)  # and nothing else is
     given = {name.removeprefix("module."): value for name, value in public["state_dict"].items()}
     for name, value in network.state_dict().items():
         if ".after_" not in name and not name.endswith("num_batches_tracked"):
@@ -180,7 +207,9 @@ def test_a_3d_resnext_starts_from_a_checkpoint_of_the_public_code(classes, new, 
 @pytest.mark.parametrize("backbone", ["i3d-tiny", "resnext3d-tiny", "p3d-tiny"])
 def test_a_block_in_a_network_for_clips_starts_as_the_identity_and_then_learns(backbone):
     torch.manual_seed(0)
-    plain, network = (build(Model(backbone, block, at=("layer2.0",), dropout=0.0), 3) for block in ("none", "snl"))
+    plain, network = (
+        build(ModelConfig(backbone, block, at=("layer2.0",), dropout=0.0), 3) for block in ("none", "snl")
+    )
     network.load_state_dict(plain.state_dict(), strict=False)
     clip = torch.randn(2, 4, 3, 24, 24)
     answer = network(clip)

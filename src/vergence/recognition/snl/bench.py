@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -50,14 +51,19 @@ def contests() -> Iterator[Contest]:
     for positions, blocks in PICTURES.items():
         for block in blocks:
             usual = [PRODUCTS] if block == "cc" else []
-            yield _contest(f"{LABELS[block]}, N = {positions}", block, _square(positions), "dense", *usual)
-    yield _contest("CC, N = 9409", "cc", (97, 97), PRODUCTS)
+            yield _on_pictures(block, _square(positions), "dense", *usual)
+    yield _on_pictures("cc", (97, 97), PRODUCTS)
     yield from _on_clips()
     yield from _in_a_network()
 
 
-def _contest(name: str, block: str, grid: tuple[int, ...], *rivals: str) -> Contest:
-    return Contest(name, _work(block, grid, "ours"), {form: _work(block, grid, form) for form in rivals})
+def _on_pictures(block: str, grid: tuple[int, ...], *rivals: str) -> Contest:
+    positions = math.prod(grid)
+    return _contest(f"{block}-{positions}", f"{LABELS[block]}, N = {positions}", block, grid, *rivals)
+
+
+def _contest(id: str, title: str, block: str, grid: tuple[int, ...], *rivals: str) -> Contest:
+    return Contest(id, title, _work(block, grid, "ours"), {form: _work(block, grid, form) for form in rivals})
 
 
 def _square(positions: int) -> tuple[int, int]:
@@ -74,12 +80,12 @@ def _work(block: str, grid: tuple[int, ...], form: str) -> Work:
     positions = math.prod(grid)
     tokens = torch.randn(1, positions, CHANNELS, generator=generator("bench", positions)).requires_grad_()
     torch.manual_seed(0)
-    made = BLOCKS[block](CHANNELS, INNER)
+    module = BLOCKS[block](CHANNELS, INNER)
     run: Callable[[], Tensor]
     if form == "ours":
-        run = partial(made.operate, tokens, grid)
+        run = partial(module.operate, tokens, grid)
     else:
-        run = partial(DENSE[block] if form == "dense" else FORMS[form], made, tokens, grid)
+        run = partial(DENSE[block] if form == "dense" else FORMS[form], module, tokens, grid)
     return lambda: torch.autograd.backward(run().sum())
 
 
@@ -87,18 +93,20 @@ def _work(block: str, grid: tuple[int, ...], form: str) -> Work:
 
 
 def _on_clips() -> Iterator[Contest]:
-    """Maps of 8 frames, and of so many positions that what is dense would hold gigabytes."""
+    """Maps of 8 frames, and maps of so many positions that a dense form would hold gigabytes."""
     small, long = (8, 14, 14), (16, 28, 28)
-    yield _contest(_clip("NL", small), "nl", small, "dense")
-    yield _contest(_clip("SNL", small), "snl", small, "dense")
-    yield _contest(_clip("CGNL", small), "cgnl", small, PUBLIC)
-    yield _contest(_clip("NL", (8, 28, 28)), "nl", (8, 28, 28), "dense")
-    yield Contest(_clip("SNL", long), _work("snl", long, "ours"), {"fused NL": _work("nl", long, "ours")})
-    yield _contest(_clip("CGNL", long), "cgnl", long, PUBLIC)
+    yield _on_clip("nl", small, "dense")
+    yield _on_clip("snl", small, "dense")
+    yield _on_clip("cgnl", small, PUBLIC)
+    yield _on_clip("nl", (8, 28, 28), "dense")
+    yield replace(_on_clip("snl", long), rivals={"fused NL": _work("nl", long, "ours")})
+    yield _on_clip("cgnl", long, PUBLIC)
 
 
-def _clip(label: str, grid: tuple[int, ...]) -> str:
-    return f"{label}, clip of {' x '.join(map(str, grid))}"
+def _on_clip(block: str, grid: tuple[int, ...], *rivals: str) -> Contest:
+    frames, height, width = grid
+    title = f"{LABELS[block]}, clip of {frames} x {height} x {width}"
+    return _contest(f"{block}-clip-{frames}x{height}x{width}", title, block, grid, *rivals)
 
 
 # A network ------------------------------------------------------------------------------------------------------------
@@ -109,7 +117,7 @@ PLACES = ("layer3.4", "layer1.1")
 
 
 class Seat(nn.Module):
-    """A place in a network for a block of so many channels, which may be empty."""
+    """A place in a network for a block with a number of channels; it may be empty."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -131,21 +139,21 @@ def _in_a_network() -> Iterator[Contest]:
     """A step of training without its optimiser, on one clip."""
     for place in PLACES:
         rivals = {"no block": _step(place), "dense NL": _step(place, "nl", "dense")}
-        yield Contest(f"I3D with SNL after {place}", _step(place, "snl"), rivals)
+        yield Contest(f"i3d-{place}", f"I3D with SNL after {place}", _step(place, "snl"), rivals)
 
 
 def _step(place: str, block: str = "", form: str = "ours") -> Work:
-    """The network is made when it is first run: it is large, and most processes that list contests run others."""
-    made: list[NonlocalBlock] = []
+    """The network is built when it is first run: it is large, and most processes that list contests run others."""
+    built: list[NonlocalBlock] = []
 
     def run() -> None:
         network = _network()
         seat = network.inserted[place]
         assert isinstance(seat, Seat)
-        if block and not made:
-            made.append(_block(block, seat.channels, form))
+        if block and not built:
+            built.append(_block(block, seat.channels, form))
         clip = torch.randn(CLIP, generator=generator("bench", "clip"))
-        seat.taken = made[0] if block else None
+        seat.taken = built[0] if block else None
         try:
             torch.autograd.backward(network(clip).sum())
         finally:
@@ -156,7 +164,7 @@ def _step(place: str, block: str = "", form: str = "ours") -> Work:
 
 def _block(block: str, channels: int, form: str) -> NonlocalBlock:
     torch.manual_seed(0)
-    made = BLOCKS[block](channels)
+    module = BLOCKS[block](channels)
     if form == "dense":
-        made.operate = partial(DENSE[block], made)  # type: ignore[method-assign]  # norm and residual stay
-    return made
+        module.operate = partial(DENSE[block], module)  # type: ignore[method-assign]  # norm and residual stay
+    return module

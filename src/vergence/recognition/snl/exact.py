@@ -2,57 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from vergence.contract.claims import Evidence
-from vergence.core.seeding import generator
+from vergence.contract.evidence import apart, apart_with_gradients, filled, noise
 from vergence.nn import BLOCKS, ChebyshevNonlocal, NonlocalBlock
 from vergence.ops import DenseAffinity, Graph, cayley, chebyshev, connect, laplacian_squared
-from vergence.recognition.snl.model import Model, build
+from vergence.recognition.snl.model import build
+from vergence.recognition.snl.settings import Block, ModelConfig
 from vergence.reference import nonlocal_block as plain
 from vergence.reference.blocks import FORMULAS
 
-ROUNDING = 1e-10
-"""What float64 may differ by when two ways to compute one thing agree."""
 GRID = (4, 6)
 
 
 def _case(name: str, inner: int | None = None) -> tuple[NonlocalBlock, Tensor]:
-    """A block of 12 channels and tokens (2, 24, 12), in float64."""
-    return _filled(BLOCKS[name](12, inner), name)
-
-
-def _filled(block: NonlocalBlock, name: str) -> tuple[NonlocalBlock, Tensor]:
-    source = generator("claims", name)
-    block = block.double()
-    with torch.no_grad():
-        for parameter in block.parameters():
-            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=source, dtype=torch.float64))
-    return block, torch.randn(2, 24, 12, generator=source, dtype=torch.float64)
-
-
-def _worst(ours: Tensor, theirs: Tensor, leaves: Sequence[Tensor]) -> float:
-    """The largest difference of two results and of their gradients."""
-    probe = torch.randn(ours.shape, generator=generator("claims", "probe"), dtype=ours.dtype)
-    pairs = [(ours, theirs)]
-    pairs += zip(torch.autograd.grad(ours, leaves, probe), torch.autograd.grad(theirs, leaves, probe), strict=True)
-    return max(float((a - b).detach().abs().max()) for a, b in pairs)
+    """A block of 12 channels filled with noise, and tokens (2, 24, 12), in float64."""
+    return filled(BLOCKS[name](12, inner), name), noise(2, 24, 12, seed="tokens")
 
 
 def is_its_formula(*names: str) -> Callable[[Evidence], float]:
     """How far blocks, as graph and filter, are from their papers' formulas, forward and backward."""
 
     def measure(_: Evidence) -> float:
-        found = []
+        worst = 0.0
         for name in names:
             for inner in (4, 16):  # thin factors, and factors wider than the matrix
                 block, x = _case(name, inner)
                 leaves = [p for n, p in block.named_parameters() if not n.startswith("norm.")]
-                found.append(_worst(block.operate(x, GRID), FORMULAS[name](block, x, GRID), leaves))
-        return max(found)
+                ours, theirs = block.operate(x, GRID), FORMULAS[name](block, x, GRID)
+                worst = max(worst, apart_with_gradients(ours, theirs, leaves))
+        return worst
 
     return measure
 
@@ -61,12 +44,13 @@ def ns_is_nl_minus_one_product(_: Evidence) -> float:
     """``NS = NL - Z W`` for the same weights."""
     (nl, x), (ns, _x) = _case("nl"), _case("ns")
     ns.load_state_dict(nl.state_dict())
-    return _most(ns.operate(x) - (nl.operate(x) - nl.g(x) @ nl.filter.w.weight.mT))  # type: ignore[union-attr]
+    return apart(ns.operate(x), nl.operate(x) - nl.g(x) @ nl.filter.get_parameter("w.weight").mT)
 
 
 def a2_rows_sum_to_one(_: Evidence) -> float:
     block, x = _case("a2")
-    return _most(block.affinity(x) @ torch.ones(2, 24, 1, dtype=torch.float64) - 1)
+    ones = torch.ones(2, 24, 1, dtype=torch.float64)
+    return apart(block.affinity(x) @ ones, ones)
 
 
 def criss_cross_sees_its_cross(_: Evidence) -> float:
@@ -87,7 +71,7 @@ def snl_is_spectral(_: Evidence) -> float:
     """With scalar weights, ``Z θ₀ + A Z θ₁ = U (θ₀ + θ₁ Λ) Uᵀ Z`` for the eigenvectors of the matrix written out."""
     block, x, values, vectors = _spectrum()
     ours = chebyshev(block.affinity(x), x, _scalars(0.7, -1.3))
-    return _most(ours - vectors @ ((0.7 - 1.3 * values).unsqueeze(-1) * (vectors.mT @ x)))
+    return apart(ours, _response(0.7 - 1.3 * values, vectors, x))
 
 
 def chebyshev_is_spectral(_: Evidence) -> float:
@@ -97,11 +81,10 @@ def chebyshev_is_spectral(_: Evidence) -> float:
     signed = _scalars(*((-1) ** k * w for k, w in enumerate(weights)))
     angle = (-values).clamp(-1, 1).acos()
     response = torch.stack([w * (k * angle).cos() for k, w in enumerate(weights)]).sum(0)
-    far = _most(chebyshev(block.affinity(x), x, signed) - vectors @ (response.unsqueeze(-1) * (vectors.mT @ x)))
-    (snl, x), (first, _x) = _case("snl"), _filled(ChebyshevNonlocal(12, order=1), "chebysnl")
-    state = snl.state_dict()
+    far = apart(chebyshev(block.affinity(x), x, signed), _response(response, vectors, x))
+    first, state = ChebyshevNonlocal(12, order=1).double(), block.state_dict()
     first.load_state_dict(state | {"filter.w.1.weight": -state["filter.w.1.weight"]})
-    return max(far, _most(first.operate(x) - snl.operate(x)))
+    return max(far, apart(first.operate(x), block.operate(x)))
 
 
 def gsnl_is_snl(_: Evidence) -> float:
@@ -111,11 +94,11 @@ def gsnl_is_snl(_: Evidence) -> float:
     w = [gsnl.state_dict()[f"filter.w.{k}.weight"].clone() for k in range(3)]
     state = {name: value for name, value in gsnl.state_dict().items() if name in snl.state_dict()}
     snl.load_state_dict(state | {"filter.w.0.weight": w[0] - w[2], "filter.w.1.weight": w[1] + 2 * w[2]})
-    there = _most(FORMULAS["gsnl"](gsnl, x, GRID) - snl.operate(x))
+    there = apart(FORMULAS["gsnl"](gsnl, x, GRID), snl.operate(x))
     snl.load_state_dict(state)
     gsnl.load_state_dict(state | {"filter.w.0.weight": w[0] + w[2], "filter.w.1.weight": w[1] - 2 * w[2],
                                   "filter.w.2.weight": w[2]})  # fmt: skip
-    return max(there, _most(FORMULAS["gsnl"](gsnl, x, GRID) - snl.operate(x)))
+    return max(there, apart(FORMULAS["gsnl"](gsnl, x, GRID), snl.operate(x)))
 
 
 def the_printed_zoom_is_none(_: Evidence) -> float:
@@ -126,10 +109,10 @@ def the_printed_zoom_is_none(_: Evidence) -> float:
     laplacian = torch.eye(24, dtype=torch.float64) - matrix
     z, state = block.g(x), block.state_dict()
     w1, w2, wh = (state[f"filter.{name}.weight"].mT.clone() for name in ("w1", "w2", "wh"))
-    there = _most(block.operate(x) - (z @ (w1 + 2 * w2) + laplacian @ laplacian @ z @ (2 * wh @ w2)))
+    there = apart(block.operate(x), z @ (w1 + 2 * w2) + laplacian @ laplacian @ z @ (2 * wh @ w2))
     half = torch.eye(len(wh), dtype=torch.float64) / 2
     block.load_state_dict(state | {"filter.w1.weight": (w1 - 2 * w2).mT, "filter.wh.weight": half})
-    return max(there, _most(block.operate(x) - (z @ w1 + laplacian @ laplacian @ z @ w2)))
+    return max(there, apart(block.operate(x), z @ w1 + laplacian @ laplacian @ z @ w2))
 
 
 def cayley_is_spectral(_: Evidence) -> float:
@@ -140,7 +123,7 @@ def cayley_is_spectral(_: Evidence) -> float:
     angle = (turn / turn.conj()).angle()
     response = weights[0] + 2 * torch.stack([w * (j * angle).cos() for j, w in enumerate(weights[1:], 1)]).sum(0)
     ours = cayley(block.affinity(x), x, _scalars(*weights), zoom)
-    return _most(ours - vectors @ (response.unsqueeze(-1) * (vectors.mT @ x)))
+    return apart(ours, _response(response, vectors, x))
 
 
 def only_the_true_cayley_is_bounded(_: Evidence) -> float:
@@ -164,21 +147,28 @@ def _spectrum() -> tuple[NonlocalBlock, Tensor, Tensor, Tensor]:
     return block, x, values, vectors
 
 
+def _response(response: Tensor, vectors: Tensor, x: Tensor) -> Tensor:
+    """Tokens (B, N, C) with each frequency, an eigenvector of ``vectors`` (B, N, N), scaled by ``response`` (B, N)."""
+    return vectors @ (response.unsqueeze(-1) * (vectors.mT @ x))
+
+
 def _scalars(*values: float) -> list[Tensor]:
     return [torch.tensor(v, dtype=torch.float64) for v in values]
 
 
-def _most(difference: Tensor) -> float:
-    return float(difference.detach().abs().max())
-
-
 def parameters_match(_: Evidence) -> float:
     """How far the counts of the public code's 1000-way PreResNet-56 are missed, added up."""
-    published = {"none": 1_190_008, "nl": 1_198_328, "ns": 1_198_328, "a2": 1_198_328, "snl": 1_200_376}
+    published: dict[Block, int] = {
+        "none": 1_190_008,
+        "nl": 1_198_328,
+        "ns": 1_198_328,
+        "a2": 1_198_328,
+        "snl": 1_200_376,
+    }
     missed = 0
     for block, count in published.items():
         with torch.device("meta"):
-            network = build(Model(block=block), classes=1000)  # type: ignore[arg-type]
+            network = build(ModelConfig(block=block), classes=1000)
         missed += abs(sum(p.numel() for p in network.parameters()) - count)
     return float(missed)
 
@@ -245,9 +235,9 @@ def _misfit(name: str, alpha: float, beta: float) -> float:
             responses.append(block.filter(affinity, x, x))
         basis = torch.cat(responses, -1).flatten(0, 1)
         best = torch.linalg.lstsq(basis, wanted.flatten(0, 1), driver="gelsd").solution
-        for weight, found in zip(outputs, best.split(12), strict=True):
-            weight.copy_(found.mT)
-        return _most(block.filter(affinity, x, x) - wanted)
+        for weight, fitted in zip(outputs, best.split(12), strict=True):
+            weight.copy_(fitted.mT)
+        return apart(block.filter(affinity, x, x), wanted)
 
 
 def large_objects_lie_low(_: Evidence) -> float:
@@ -293,12 +283,12 @@ def a_small_band_takes_a_true_zoom(_: Evidence) -> float:
             "printed": laplacian_squared(graphs, one, (_scalars(0.0)[0], 2 * zoom**2 * _scalars(1.0)[0])),
             "cayley": cayley(graphs, one, _scalars(0.0, 1.0), zoom),
         }
-        apart = {}
+        reached = {}
         for name, response in responses.items():
             zero, near, far = response.flatten().tolist()
-            apart[name] = 2 * (near - zero) / (far - zero)
+            reached[name] = 2 * (near - zero) / (far - zero)
         wanted = {"first": width, "printed": width**2 / 2, "cayley": 1 + width**2 / 4}
-        worst = max(worst, *(abs(apart[name] - value) for name, value in wanted.items()))
-        if not apart["cayley"] > apart["first"] > apart["printed"]:
+        worst = max(worst, *(abs(reached[name] - value) for name, value in wanted.items()))
+        if not reached["cayley"] > reached["first"] > reached["printed"]:
             return float("inf")
     return worst

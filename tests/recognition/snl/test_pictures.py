@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from vergence.nn import BLOCKS
-from vergence.recognition.snl.drawing import eigenvalues, response
+from vergence.recognition.snl.pictures import eigenvalues, response
 
 SPECTRAL = ("snl", "gsnl", "chebysnl", "cayleysnl", "cayleysnl-relu", "cayleyexact")
 

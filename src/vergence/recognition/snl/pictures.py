@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import copy
-import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from vergence.contract.context import Context
 from vergence.contract.inputs import Artifact, Point
-from vergence.core.files import replacing
+from vergence.core.errors import VergenceError
+from vergence.core.files import write_table
+from vergence.data.classes import Classes
 from vergence.data.images import fitted
+from vergence.drawing.figure import BLUE, ORANGE, figure, saved
 from vergence.drawing.grid import Panel, overlay
 from vergence.nn import CompactGeneralised, NonlocalBlock, SharedAffinity
 from vergence.ops import FactoredAffinity
 from vergence.ops.affinity import DenseAffinity
-from vergence.recognition.snl.model import Network, attention
-from vergence.recognition.snl.settings import Facts
+from vergence.recognition.snl.model import Network, attention, blocks
+from vergence.recognition.snl.settings import Config
 
 MOST = 1600
 """Positions of a graph whose matrix is written out for its eigenvalues."""
 STEPS = 101
 
+Shares = Sequence[tuple[float, float]]
+"""Points (x, y) as shares of a picture's width and height."""
+
+
+# What points look at --------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class Look:
-    """What a network sees of a picture, the points in it, its answer, and its blocks' attention (P, h, w)."""
+    """What a network sees of a picture, the points in it, its logits, and its blocks' attention (P, h, w)."""
 
     seen: Tensor
     points: tuple[Point, ...]
@@ -37,16 +46,11 @@ class Look:
     maps: dict[str, Tensor]
 
     @classmethod
-    def of(cls, seen: Tensor, shares: Sequence[tuple[float, float]], logits: Tensor, maps: dict[str, Tensor]) -> Look:
-        """Points are (x, y) as shares of the picture's sides."""
+    def of(cls, seen: Tensor, shares: Shares, logits: Tensor, maps: dict[str, Tensor]) -> Look:
         shown = fitted(seen)
         height, width = shown.shape[-2:]
         marks = tuple(Point(x * width, y * height) for x, y in shares)
         return cls(shown, marks, logits.float().cpu(), {place: heat.float().cpu() for place, heat in maps.items()})
-
-    def best(self, facts: Facts, count: int) -> list[tuple[str, float]]:
-        """The most likely labels with their probabilities."""
-        return likeliest(self.logits, facts, count)
 
     def panels(self, title: str, over: str = "") -> list[Panel]:
         """The picture with its points, then one panel for each block and point."""
@@ -57,7 +61,66 @@ class Look:
         return drawn
 
 
-def likeliest(logits: Tensor, facts: Facts, count: int) -> list[tuple[str, float]]:
+def inside(points: Sequence[Point], region: tuple[float, float, float], of: str = "") -> Shares:
+    """Points in pixels of a picture as shares of the square that a network sees of it: left, top and side."""
+    left, top, side = region
+    shares = [((p.x - left) / side, (p.y - top) / side) for p in points]
+    for point, (x, y) in zip(points, shares, strict=True):
+        if not (0 <= x < 1 and 0 <= y < 1):
+            raise VergenceError(
+                f"the point {point.x:g},{point.y:g} is outside what the network sees{of}: "
+                f"x from {left:g} to {left + side:g}, y from {top:g} to {top + side:g}"
+            )
+    return shares
+
+
+def clip_rows(
+    ctx: Context[Config, Classes],
+    models: Mapping[str, Network],
+    clip: Tensor,
+    shares: Shares,
+    count: int,
+    title: str,
+    heading: Callable[[str, Tensor], str],
+) -> list[list[Panel]]:
+    """``count`` frames of a clip (T, 3, H, W) and the middle one as a row of panels, and below them one row per block
+    and point: what points of the middle frame look at. ``heading(name, logits)`` stands above the rows of a model that
+    has a name."""
+    mean, std = (clip.new_tensor(values).view(3, 1, 1) for values in (ctx.config.data.mean, ctx.config.data.std))
+    frames = [fitted(frame.clamp(0, 1)) for frame in clip * std + mean]
+    middle, (height, width) = len(frames) // 2, frames[0].shape[-2:]
+    steps = min(count, len(frames)) - 1
+    chosen = sorted({round(i * (len(frames) - 1) / max(steps, 1)) for i in range(steps + 1)} | {middle})
+    marks = [Point(x * width, y * height) for x, y in shares]
+
+    def row(pictures: Sequence[Tensor], title: str, points: Sequence[Point]) -> list[Panel]:
+        return [
+            Panel(picture, title if t == chosen[0] else "", points if t == middle else ())
+            for t, picture in zip(chosen, pictures, strict=True)
+        ]
+
+    rows = [row([frames[t] for t in chosen], title, marks)]
+    for name, model in models.items():
+        logits, maps, _ = attention(model, ctx.to_device(clip[None]), shares)
+        for place, heats in maps.items():
+            if heats.dim() == 4:  # each frame by itself
+                continue
+            for number, mark in enumerate(marks):
+                heat = heats[0, number].float().cpu()  # (t, h, w); t may be fewer than frames
+                # Side by side, so that all frames have one scale: it is one graph.
+                over = overlay(
+                    torch.cat([frames[t] for t in chosen], -1),
+                    torch.cat([heat[t * len(heat) // len(frames)] for t in chosen], -1),
+                )
+                above = heading(name, logits) if name else f"{place}, point {number + 1}"
+                rows.append(row(over.split(width, -1), above, [mark]))
+    return rows
+
+
+# Labels ---------------------------------------------------------------------------------------------------------------
+
+
+def likeliest(logits: Tensor, facts: Classes, count: int) -> list[tuple[str, float]]:
     """The most likely labels with their probabilities."""
     chances = logits.softmax(0)
     return [(facts.name(i), float(chances[i])) for i in chances.argsort(descending=True)[:count].tolist()]
@@ -68,8 +131,7 @@ def labels_table(path: Path, rows: Sequence[tuple[str, Sequence[tuple[str, float
     most = max(len(best) for _, best in rows)
     heading = [f"{word} {rank}" for rank in range(1, most + 1) for word in ("label", "probability")]
     lines = [[name, *(v for label, chance in best for v in (label, f"{chance:.4f}"))] for name, best in rows]
-    with replacing(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([["file", *heading], *lines])
+    write_table(path, ["file", *heading], lines)
     return Artifact("table", path, "The most likely labels with their probabilities.")
 
 
@@ -105,30 +167,25 @@ def response(block: NonlocalBlock, values: Tensor) -> Tensor:
     matrix = values.repeat_interleave(len(inputs))[:, None, None]
     if isinstance(block, CompactGeneralised):  # there channels are nodes too, in groups
         matrix = matrix[:, None] * torch.eye(block.g.out_features // block.groups, dtype=torch.float64)
-    made = block.filter(DenseAffinity(matrix), z, z)[:, 0].unflatten(0, (count, -1))  # (K, C, C)
-    return torch.linalg.svdvals(inputs + made * _scale(block.norm))
+    filtered = block.filter(DenseAffinity(matrix), z, z)[:, 0].unflatten(0, (count, -1))  # (K, C, C)
+    return torch.linalg.svdvals(inputs + filtered * _scale(block.norm))
 
 
 def _scale(norm: nn.Module) -> Tensor:
-    """What stands behind the filter, as a factor a channel; GroupNorm's depends on what it gets and is left out."""
+    """What stands behind the filter, as one factor per channel; GroupNorm's depends on what it gets and is left out."""
     if isinstance(norm, nn.BatchNorm1d):
-        assert norm.running_var is not None
-        return norm.weight / (norm.running_var + norm.eps).sqrt()
-    gamma: Tensor = norm.weight if isinstance(norm, nn.GroupNorm) else cast(Any, norm).gamma
-    return gamma
+        return norm.weight / (norm.get_buffer("running_var") + norm.eps).sqrt()
+    return norm.get_parameter("weight" if isinstance(norm, nn.GroupNorm) else "gamma")
 
 
-def spectra(path: Path, models: Mapping[str, nn.Module], batch: Tensor) -> list[Artifact]:
+def spectra(path: Path, models: Mapping[str, Network], batch: Tensor) -> list[Artifact]:
     """For the first block of every network: the eigenvalues of its graph on a batch, and its response over them."""
-    from matplotlib.figure import Figure
-
-    found = {name: _first(model, batch) for name, model in models.items()}
-    drawn = {name: pair for name, pair in found.items() if pair is not None}
-    if not drawn:
+    pairs = {name: pair for name, model in models.items() if (pair := _first(model, batch))}
+    if not pairs:
         return []
-    figure = Figure(figsize=(2.3 * len(drawn) + 0.6, 4.6), dpi=110, layout="constrained")
-    axes = figure.subplots(2, len(drawn), squeeze=False)
-    for column, (name, (block, x)) in enumerate(drawn.items()):
+    drawn = figure(2.3 * len(pairs) + 0.6, 4.6)
+    axes = drawn.subplots(2, len(pairs), squeeze=False)
+    for column, (name, (block, x)) in enumerate(pairs.items()):
         top, bottom = axes[:, column]
         values = eigenvalues(block, x)
         _draw_values(top, values)
@@ -136,25 +193,22 @@ def spectra(path: Path, models: Mapping[str, nn.Module], batch: Tensor) -> list[
         _draw_response(bottom, block, values)
     axes[0, 0].set_ylabel("imaginary part", fontsize=8)
     axes[1, 0].set_ylabel("gain of the block", fontsize=8)
-    with replacing(path) as partial:
-        figure.savefig(partial, format="png")
     caption = (
         "The graph that each trained block makes of held-out data. Above: the eigenvalues of its affinity, with the "
         "unit circle (a symmetric, normalised one has real eigenvalues from -1 to 1). Below: by how much the block, "
         "its residual included, scales what it gets at each eigenvalue: the mean over channels (line) and from the "
         "least to the greatest (shaded); ticks are the eigenvalues. A gain of 1 everywhere does nothing."
     )
-    return [Artifact("image", path, caption)]
+    return [Artifact("image", saved(drawn, path), caption)]
 
 
-def _first(model: nn.Module, batch: Tensor) -> tuple[NonlocalBlock, Tensor] | None:
+def _first(network: Network, batch: Tensor) -> tuple[NonlocalBlock, Tensor] | None:
     """A copy of the first nonlocal block of a network, in float64, and what it gets."""
-    network = cast(Network, model.to(batch.device).eval())
-    with torch.no_grad():
-        inputs = attention(network, batch, [])[2]
-    for place, block in network.inserted.items():
+    inputs = attention(network, batch, [])[2]
+    for place, block in blocks(network).items():
         inner = block.units[0] if isinstance(block, SharedAffinity) else block
-        return cast(NonlocalBlock, copy.deepcopy(inner).double().cpu()), inputs[place].double().cpu()
+        if isinstance(inner, NonlocalBlock):
+            return copy.deepcopy(inner).double().cpu(), inputs[place].double().cpu()
     return None
 
 
@@ -165,7 +219,7 @@ def _draw_values(axis: Any, values: Tensor | None) -> None:
     if values is None:
         axis.text(0.5, 0.5, "too many positions", transform=axis.transAxes, ha="center", fontsize=8)
     else:
-        axis.plot(values.real.flatten(), values.imag.flatten(), ".", markersize=3, alpha=0.5, color="tab:blue")
+        axis.plot(values.real.flatten(), values.imag.flatten(), ".", markersize=3, alpha=0.5, color=BLUE)
     axis.set_aspect("equal", adjustable="datalim")
     axis.tick_params(labelsize=7)
 
@@ -175,11 +229,11 @@ def _draw_response(axis: Any, block: NonlocalBlock, values: Tensor | None) -> No
     low, high = min(float(real.min()), -1.0), max(float(real.max()), 1.0)
     grid = torch.linspace(low, high, STEPS, dtype=torch.float64)
     gains = response(block, grid)
-    axis.fill_between(grid, gains[:, -1], gains[:, 0], color="tab:orange", alpha=0.2, linewidth=0)
-    axis.plot(grid, gains.mean(1), color="tab:orange")
+    axis.fill_between(grid, gains[:, -1], gains[:, 0], color=ORANGE, alpha=0.2, linewidth=0)
+    axis.plot(grid, gains.mean(1), color=ORANGE)
     axis.axhline(1, color="0.6", linewidth=0.6, linestyle=":")
     if values is not None:
-        axis.plot(real.flatten(), torch.zeros(real.numel()), "|", color="tab:blue", markersize=6, alpha=0.4)
+        axis.plot(real.flatten(), torch.zeros(real.numel()), "|", color=BLUE, markersize=6, alpha=0.4)
     axis.set_ylim(bottom=0)
     axis.set_xlabel("eigenvalue of A", fontsize=8)
     axis.tick_params(labelsize=7)

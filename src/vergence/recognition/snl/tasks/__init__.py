@@ -1,0 +1,36 @@
+"""What is done with each kind of data (pictures, videos and tracklets), and what the three have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from torch import Tensor
+
+from vergence.contract.context import Context
+from vergence.core.errors import VergenceError
+from vergence.data.classes import Classes
+from vergence.metrics import topk_accuracy
+from vergence.recognition.snl.settings import Config, Footage, Pictures, Tracklets
+
+Ctx = Context[Config, Classes]
+S = TypeVar("S", bound=Pictures | Footage | Tracklets)
+
+
+def asked(config: Config, kind: type[S]) -> S:
+    """The settings of a task's data."""
+    if not isinstance(config.data, kind):
+        raise VergenceError(f"expected settings of {kind.__name__}, got those of {type(config.data).__name__}")
+    return config.data
+
+
+def accuracies(logits: Tensor, labels: Tensor) -> dict[str, float]:
+    """Top-1, and Top-5 where there are more than five classes."""
+    scores = {"top1": topk_accuracy(logits, labels)}
+    return scores | ({"top5": topk_accuracy(logits, labels, 5)} if logits.shape[1] > 5 else {})
+
+
+def say_left_out(ctx: Ctx, sentences: Sequence[str]) -> None:
+    """Name what was listed and could not be read."""
+    for sentence in sentences:
+        ctx.progress.say(f"left out: {sentence}")

@@ -1,0 +1,132 @@
+"""Pictures: their classes, and what blocks look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from vergence.contract.inputs import Artifact, Point
+from vergence.contract.system import Task
+from vergence.core.errors import VergenceError
+from vergence.core.files import unused
+from vergence.data.classes import Classes
+from vergence.data.images import read_image
+from vergence.data.layouts import read, share
+from vergence.drawing.grid import Panel, grid
+from vergence.metrics import topk_accuracy
+from vergence.recognition.data import LAYOUTS, Viewed, middle, read_cub
+from vergence.recognition.snl.model import Network, attention
+from vergence.recognition.snl.pictures import Look, inside, labels_table, likeliest, spectra
+from vergence.recognition.snl.settings import Config, Inputs, Pictures
+from vergence.recognition.snl.tasks import Ctx, accuracies, asked, say_left_out
+from vergence.recognition.synth import Relations, relations, sizes
+
+
+class PictureTask(Task[Config, Classes, Network, Viewed]):
+    kind = Pictures
+    layouts = LAYOUTS
+
+    def embedded(self, config: Config) -> str:
+        scene = (
+            "Embedded: generated pictures with a coloured mark at the left and one at the right edge; the label says "
+            "whether the two have the same colour. No cell of the network sees both, except through a nonlocal block."
+        )
+        sized = " One half of the pictures has small marks, the other half large ones."
+        return scene + (sized if asked(config, Pictures).scene == "sizes" else "")
+
+    def judged_by(self, config: Config) -> str:
+        return "top1"
+
+    def data(self, ctx: Ctx, split: str) -> Viewed:
+        view = asked(ctx.config, Pictures)
+        draw = relations if view.scene == "relation" else sizes
+        cub = replace(LAYOUTS["cub"], read=partial(read_cub, missing=view.missing))
+        pictures = read(
+            view.source,
+            LAYOUTS | {"cub": cub},
+            split,
+            embedded=lambda: draw(share(view.count, split), view.size, view.noise, split),
+        )
+        say_left_out(ctx, getattr(pictures, "skipped", ()))
+        return Viewed(pictures, view)
+
+    def facts(self, ctx: Ctx, data: Viewed) -> Classes:
+        return Classes(len(data.data.classes), tuple(data.data.classes))
+
+    def example(self, config: Config, facts: Classes, batch: int = 1) -> tuple[Tensor, ...]:
+        size = asked(config, Pictures).size
+        return (torch.zeros(batch, 3, size, size),)
+
+    def preprocessing(self, config: Config) -> Mapping[str, Any]:
+        view = asked(config, Pictures)
+        return {"range": [0, 1], "resize": view.resize, "crop": view.size, "mean": view.mean, "std": view.std}
+
+    def losses(self, ctx: Ctx, model: Network, batch: Any) -> Mapping[str, Tensor]:
+        pictures, labels = batch
+        smoothing = ctx.config.objective.smoothing
+        return {"cross_entropy": F.cross_entropy(model(pictures), labels, label_smoothing=smoothing)}
+
+    def evaluate(self, ctx: Ctx, model: Network, data: Viewed) -> Mapping[str, float]:
+        ctx.facts.refuse_others(data.data.classes)
+        batches = [(model(pictures).float(), labels) for pictures, labels in ctx.batches(data, 100)]
+        logits, labels = (ctx.gather(torch.cat(part)) for part in zip(*batches, strict=True))
+        scores = accuracies(logits, labels)
+        large = data.data.large if isinstance(data.data, Relations) else None
+        if large is not None:
+            for name, some in (("large", large), ("small", ~large)):
+                scores[name] = topk_accuracy(logits[some], labels[some])
+        return scores
+
+    def predict(self, ctx: Ctx, model: Network, inputs: Inputs) -> Sequence[Artifact]:
+        if not inputs.images:
+            raise VergenceError("no picture given to predict on")
+        drawings, rows = [], []
+        for path in ctx.progress.track(inputs.images, "pictures"):
+            look = _look(ctx, model, read_image(path), inputs.points)
+            best = likeliest(look.logits, ctx.facts, 5)
+            rows.append((str(path), best))
+            if look.maps:
+                title = f"{best[0][0]} {best[0][1]:.0%}"
+                target = grid(unused(ctx.folder / f"{path.stem}-attention.png"), [look.panels(title)], side=2.6)
+                drawings.append(Artifact("image", target, f"{path.name}: what the circled points look at."))
+        return [labels_table(ctx.folder / "labels.csv", rows), *drawings]
+
+    def pictures(self, ctx: Ctx, models: Mapping[str, Network], data: Viewed) -> Sequence[Artifact]:
+        """Held-out pictures, what one point of each looks at in every network with a block, and how blocks filter."""
+        rows = []
+        for index in range(min(5, len(data))):
+            picture, label = data.data[index]
+            height, width = picture.shape[-2:]
+            embedded = isinstance(data.data, Relations)
+            point = Point(*data.data.centre(index, 0)) if embedded else Point(width / 2, height / 2)
+            row = [Panel(picture, f"truth: {ctx.facts.name(label)}", [point])]
+            for name, model in models.items():
+                look = _look(ctx, model, picture, [point])
+                row += look.panels("", f"{name}: {likeliest(look.logits, ctx.facts, 1)[0][0]}")[1:]
+            rows.append(row)
+        caption = (
+            "Held-out pictures and, for every block, what the circled point looks at (dark: little, bright: much), "
+            "with the network's answer above."
+        )
+        batch = torch.stack([data[index][0] for index in range(min(4, len(data)))])
+        return [
+            Artifact("image", grid(ctx.folder / "attention.png", rows), caption),
+            *spectra(ctx.folder / "spectrum.png", models, ctx.to_device(batch)),
+        ]
+
+
+def _look(ctx: Ctx, model: Network, picture: Tensor, points: Sequence[Point]) -> Look:
+    """What a network sees of a picture, and what points in it look at; if none is given, three along its middle."""
+    view = asked(ctx.config, Pictures)
+    left, top, side = region = view.region(*picture.shape[-2:])
+    along = [(0.5 + step * view.resize / view.size, 0.5) for step in (-0.25, 0.0, 0.25)]
+    shares = inside(points, region) or along
+    logits, maps, _ = attention(model, ctx.to_device(middle(view, picture)[None]), shares)
+    seen = picture[:, round(top) : round(top + side), round(left) : round(left + side)]
+    return Look.of(seen, shares, logits[0], {place: heat[0] for place, heat in maps.items()})

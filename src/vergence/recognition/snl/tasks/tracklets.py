@@ -1,0 +1,218 @@
+"""Tracklets: people found again in other cameras, by the mean feature of a tracklet's clips."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from vergence.contract.inputs import Artifact, Point
+from vergence.contract.system import Task
+from vergence.core.errors import VergenceError
+from vergence.core.files import write_table
+from vergence.data.classes import Classes
+from vergence.data.images import find_images, fitted
+from vergence.data.layouts import read, share
+from vergence.drawing.grid import grid
+from vergence.metrics.ranking import distances, rank_descriptors
+from vergence.nn import ResNetTP
+from vergence.ops.triplet import batch_hard
+from vergence.recognition.snl.pictures import Shares, clip_rows, spectra
+from vergence.recognition.snl.settings import Config, Inputs, Tracklets
+from vergence.recognition.snl.tasks import Ctx, asked, say_left_out
+from vergence.reid import page
+from vergence.reid.data import judged
+from vergence.reid.tracklet_layouts import FOLDED, LAYOUTS, LISTED
+from vergence.reid.tracklets import BalancedClips, Batch, Clips, Tracklet, Walks
+from vergence.reid.tracklets import Tracklets as Files
+from vergence.reid.walks import walks
+
+AT_ONCE = 8
+"""Tracklets that evaluation holds at a time."""
+_DOWN = [(0.5, 0.15), (0.5, 0.4), (0.5, 0.75)]
+"""Three points down the middle of a person: where a head, a top and legs usually are."""
+
+
+class TrackletTask(Task[Config, Classes, ResNetTP, Clips]):
+    kind = Tracklets
+    layouts = {"tracklets" if name == "folder" else name: layout for name, layout in LAYOUTS.items()}
+
+    def embedded(self, config: Config) -> str:
+        return (
+            "Embedded: drawn people who walk past cameras behind fences, so that one frame shows a third of them; "
+            "cameras differ in light and view, and the people of the test are none of those trained on."
+        )
+
+    def judged_by(self, config: Config) -> str:
+        return "rank1"
+
+    def data(self, ctx: Ctx, split: str) -> Clips:
+        view = asked(ctx.config, Tracklets)
+        layouts = {**self.layouts, "folder": LAYOUTS["folder"]}
+        for name, reader in LISTED.items():
+            options: dict[str, Any] = {"fold": view.fold} if name in FOLDED else {}
+            layouts[name] = replace(LAYOUTS[name], read=partial(reader, missing=view.missing, **options))
+        people = max(share(view.people, split, of=2), 2)
+        tracklets = read(
+            view.source,
+            layouts,
+            split,
+            embedded=lambda: walks(people, view.length, view.height, view.width, split),
+        )
+        say_left_out(ctx, getattr(tracklets, "skipped", ()))
+        if split == "train":
+            return BalancedClips(tracklets, view, view.frames, each=view.each)
+        return Clips(tracklets, view, view.frames, view.most)
+
+    def facts(self, ctx: Ctx, data: Clips) -> Classes:
+        return Classes(len(set(data.data.identities)))
+
+    def example(self, config: Config, facts: Classes, batch: int = 1) -> tuple[Tensor, ...]:
+        view = asked(config, Tracklets)
+        return (torch.zeros(batch, view.frames, 3, view.height, view.width),)
+
+    def preprocessing(self, config: Config) -> Mapping[str, Any]:
+        view = asked(config, Tracklets)
+        resize = [view.height, view.width]
+        return {"frames": view.frames, "range": [0, 1], "resize": resize, "mean": view.mean, "std": view.std}
+
+    def losses(self, ctx: Ctx, model: ResNetTP, batch: Any) -> Mapping[str, Tensor]:
+        clips, labels, _, _ = batch
+        objective = ctx.config.objective
+        features = model.features(clips)
+        losses = {"cross_entropy": F.cross_entropy(model.fc(features), labels, label_smoothing=objective.smoothing)}
+        return losses | ({"triplet": batch_hard(features, labels, objective.margin)} if objective.margin else {})
+
+    def evaluate(self, ctx: Ctx, model: ResNetTP, data: Clips) -> Mapping[str, float]:
+        queries, gallery = judged(data.data)
+        features = _features(ctx, model, data)
+        ranked = rank_descriptors(features[: len(queries)], features[len(queries) :], queries, gallery)
+        if ranked.unmatched == len(queries):
+            raise VergenceError("no query has a match from another camera, as the protocol wants")
+        scores = {f"rank{k}": ranked.cmc(k) for k in (1, 5, 10)} | {"map": ranked.mean_precision}
+        if ranked.unmatched:
+            ctx.progress.say(f"{ranked.unmatched} of {len(queries)} queries have no match and are not judged")
+            scores["unmatched"] = float(ranked.unmatched)
+        return scores
+
+    def predict(self, ctx: Ctx, model: ResNetTP, inputs: Inputs) -> Sequence[Artifact]:
+        """Rank a gallery of tracklets for one query."""
+        if inputs.query is None or inputs.gallery is None:
+            raise VergenceError(
+                "nothing to find: give --query DIR (frames of one person) and --gallery DIR (of tracklets)"
+            )
+        view = asked(ctx.config, Tracklets)
+        folders = [inputs.query, *_folders(inputs.gallery, inputs.query)]
+        tracklets = Files(tuple(_tracklet(folder) for folder in folders), queries=1)
+        clips = Clips(tracklets, view, view.frames, view.most)
+        features = _features(ctx, model, clips)
+        far, order = (values[: inputs.top].tolist() for values in distances(features[:1], features[1:])[0].sort())
+        nearest = [(distance, 1 + other) for distance, other in zip(far, order, strict=True)]
+        rows = [[folders[0], rank, folders[other], f"{far:.6f}"] for rank, (far, other) in enumerate(nearest, 1)]
+        table = write_table(ctx.folder / "matches.csv", ["query", "rank", "match", "distance"], rows)
+        matches = [page.Match(_frame(tracklets, other), str(folders[other]), far) for far, other in nearest]
+        drawings = _attended(ctx, {"": model}, clips, _shares(inputs.points, _frame(tracklets, 0)))
+        explained = [(artifact.caption, artifact.path) for artifact in drawings]
+        note = f"The nearest of {len(folders) - 1} tracklets, by the distance between their mean features."
+        query = page.Matches(_frame(tracklets, 0), str(folders[0]), matches, explained)
+        ranked = page.write_page(ctx.folder / "matches.html", "Matches", note, [query])
+        return [
+            Artifact("html", ranked, "The nearest tracklets of the query, a frame of each."),
+            Artifact("table", table, "The same as a table: query, rank, match, distance."),
+            *drawings,
+        ]
+
+    def pictures(self, ctx: Ctx, models: Mapping[str, ResNetTP], data: Clips) -> Sequence[Artifact]:
+        """Ranked lists of every variant, what a point looks at across frames, and how the blocks filter."""
+        batch = torch.stack([data[index].clip[0] for index in range(min(4, len(data)))])
+        return [
+            _lists(ctx, models, data),
+            *_attended(ctx, models, data, _DOWN[1:2]),
+            *spectra(ctx.folder / "spectrum.png", models, ctx.to_device(batch)),
+        ]
+
+
+def _features(ctx: Ctx, model: ResNetTP, clips: Clips) -> Tensor:
+    """The mean feature of each tracklet's clips, (N, C)."""
+    features = []
+    for given in ctx.batches(clips, AT_ONCE):
+        batch = Batch(*given)
+        features.append(batch.pooled(model.features(batch.clips).float()))
+    return ctx.gather(torch.cat(features)).cpu()
+
+
+def _folders(gallery: Path, query: Path) -> list[Path]:
+    """The tracklets of a gallery; the query itself is none of them."""
+    if not gallery.is_dir():
+        raise VergenceError(f"{gallery} is not a folder of tracklets")
+    folders = sorted(p for p in gallery.iterdir() if p.is_dir() and p.resolve() != query.resolve())
+    if not folders:
+        raise VergenceError(f"{gallery} holds no tracklets: expected folders of pictures in it")
+    return folders
+
+
+def _tracklet(folder: Path) -> Tracklet:
+    frames = find_images(folder) if folder.is_dir() else []
+    if not frames:
+        raise VergenceError(f"{folder} holds no pictures: expected a tracklet, a folder with the frames of one person")
+    return Tracklet(folder, tuple(str(frame.relative_to(folder)) for frame in frames), 0, 0)
+
+
+def _shares(points: Sequence[Point], picture: Tensor) -> Shares:
+    """Points in pixels of a frame as shares of it; if none is given, three down its middle."""
+    height, width = picture.shape[-2:]
+    for point in points:
+        if not (0 <= point.x < width and 0 <= point.y < height):
+            raise VergenceError(
+                f"the point {point.x:g},{point.y:g} is outside the frames, which are {width} x {height}"
+            )
+    return [(point.x / width, point.y / height) for point in points] or _DOWN
+
+
+def _frame(tracklets: Walks, index: int) -> Tensor:
+    """The middle frame of a tracklet."""
+    return tracklets.frames(index, [tracklets.length(index) // 2])[0]
+
+
+def _lists(ctx: Ctx, models: Mapping[str, ResNetTP], clips: Clips, count: int = 3, top: int = 8) -> Artifact:
+    """The nearest tracklets of some queries, one row per variant."""
+    tracklets = clips.data
+    queries, gallery = judged(tracklets)
+    chosen = [i * tracklets.queries // count for i in range(min(count, tracklets.queries))]
+    identities, cameras = queries.identities[chosen][:, None], queries.cameras[chosen][:, None]
+    own = (identities == gallery.identities) & (cameras == gallery.cameras)
+    lists = {}
+    for name, model in models.items():
+        features = _features(ctx, model, clips)
+        far = distances(features[chosen], features[tracklets.queries :])
+        lists[name] = far.masked_fill(own, torch.inf).sort(dim=1)
+    rows = []
+    for place, index in enumerate(chosen):
+        for name, (far, order) in lists.items():
+            matches = []
+            for distance, other in zip(far[place, :top].tolist(), order[place, :top].tolist(), strict=True):
+                number = tracklets.queries + other
+                same = tracklets.identities[number] == tracklets.identities[index]
+                matches.append((fitted(_frame(tracklets, number), 192), distance, same))
+            rows.append(page.row(fitted(_frame(tracklets, index), 192), name, matches))
+    caption = (
+        "Held-out queries (left, the middle frame of a tracklet) and what each variant finds nearest in other cameras, "
+        "with distances: green frames are the same person."
+    )
+    return Artifact("image", grid(ctx.folder / "matches.png", rows, side=1.0), caption)
+
+
+def _attended(ctx: Ctx, models: Mapping[str, ResNetTP], clips: Clips, shares: Shares) -> list[Artifact]:
+    """What points of the first tracklet's middle frame look at in all frames of its first clip."""
+    clip = clips[0].clip[0]  # (T, 3, H, W)
+    rows = clip_rows(ctx, models, clip, shares, len(clip), "query", lambda name, logits: name)
+    if len(rows) == 1:
+        return []
+    caption = "A clip, and what the circled points of its middle frame look at in all frames (bright: much)."
+    return [Artifact("image", grid(ctx.folder / "attention.png", rows, side=1.3), caption)]
