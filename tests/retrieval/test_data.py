@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from vergence.core.errors import VergenceError
-from vergence.retrieval.data import LAYOUTS, Clusters, Judged, Pictures, TupleData, hardest
+from vergence.retrieval.data import Clusters, Judged, Pictures, TupleData, hardest
+from vergence.retrieval.layouts import LAYOUTS
 from vergence.retrieval.synth import LARGEST, SMALLEST, world
 from vergence.search.expansion import normalised
 

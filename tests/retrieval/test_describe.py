@@ -9,7 +9,8 @@ from vergence.core.errors import VergenceError
 from vergence.data import assets
 from vergence.nn.efficientnet_lite import LITE_MEAN
 from vergence.retrieval import describe
-from vergence.retrieval.describe import Describer, Extractor
+from vergence.retrieval.describe import Describer
+from vergence.retrieval.settings import Extractor
 
 PICTURE = (torch.rand(3, 64, 48, generator=torch.Generator().manual_seed(0)) * 255).byte()
 

@@ -3,45 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from vergence.contract.context import Context
 from vergence.core.errors import VergenceError
 from vergence.core.files import load_archive, load_state, load_tensors
+from vergence.core.seeding import derive
 from vergence.data.assets import LITE
 from vergence.data.images import normalised, read_image, resized, scaled
-from vergence.nn.descriptor import SCALES, DescriptorNetwork, descriptor_network, load_descriptor_weights, multi_scale
+from vergence.nn.descriptor import DescriptorNetwork, descriptor_network, load_descriptor_weights, multi_scale
 from vergence.nn.efficientnet_lite import public_names
+from vergence.retrieval.data import Pictures
+from vergence.retrieval.settings import Extractor
 from vergence.search.index import descriptors_by
 
 
-@dataclass(frozen=True)
-class Extractor:
-    """How pictures become descriptors."""
-
-    backbone: str = "resnet101-gem"
-    """resnet101-gem, resnet50, resnet18, or efficientnet-lite0 to 2 (these bring their weights)."""
-    weights: str = ""
-    """A file for the backbone: the authors' or torchvision's names (.safetensors, or .pth of plain tensors)."""
-    longest: int = 1024
-    """Pictures are scaled down to this many pixels on their longer side."""
-    scales: tuple[float, ...] = SCALES
-    """Scales whose descriptors are averaged."""
-
-    def __post_init__(self) -> None:
-        if self.longest < 32 or not self.scales or min(self.scales) <= 0:
-            raise VergenceError(
-                f"pictures are described at 32 pixels or more and at scales above 0, got longest={self.longest} and "
-                f"scales={self.scales}"
-            )
-
-
 class Describer:
-    """An extractor that is ready to work."""
+    """The network of an extractor with its weights, on a device."""
 
     def __init__(self, extractor: Extractor, device: torch.device) -> None:
         self.settings = extractor
@@ -66,7 +48,7 @@ class Describer:
 
     @property
     def made_by(self) -> str:
-        """A name for these descriptors, to tell whose an index holds."""
+        """A name of the network, its weights and its settings: an index keeps it beside its descriptors."""
         settings = self.settings
         state = descriptors_by(list(self.network.state_dict().values()))
         return f"{settings.backbone} {state} {settings.longest} {' '.join(f'{s:.4f}' for s in settings.scales)}"
@@ -76,10 +58,24 @@ class Describer:
         """A picture (3, H, W) of bytes to a descriptor (D,)."""
         height, width = picture.shape[-2:]
         share = min(self.settings.longest / max(height, width), 1.0)
-        seen = resized(scaled(picture), max(round(height * share), 1), max(round(width * share), 1))
-        seen = normalised(seen, self.network.mean, self.network.std)[None].to(self.device)
+        small = resized(scaled(picture), max(round(height * share), 1), max(round(width * share), 1))
+        batch = normalised(small, self.network.mean, self.network.std)[None].to(self.device)
         power = 1.0 if self.network.whiten is not None else float(self.network.pool.p.detach().clamp(min=1))
-        return multi_scale(self.network, seen, self.settings.scales, power)[0].float().cpu()
+        return multi_scale(self.network, batch, self.settings.scales, power)[0].float().cpu()
+
+
+def describe_once(ctx: Context[Any, Any], extractor: Extractor, data: Pictures) -> Tensor:
+    """Descriptors (N, D) of all pictures, computed once per run: the names of the files decide the name of the copy."""
+    describer = Describer(extractor, ctx.device)
+    if describer.note:
+        ctx.progress.say(describer.note)
+
+    def compute() -> dict[str, Tensor]:
+        rows = [describer(batch[0]) for batch in ctx.batches(data, 1, "descriptors")]
+        return {"descriptors": ctx.gather(torch.stack(rows) if rows else torch.zeros(0, describer.network.dimension))}
+
+    name = f"descriptors-{derive(describer.made_by, *map(str, data.paths)):016x}"
+    return ctx.keep(name, compute)["descriptors"]
 
 
 def described(describer: Describer, paths: Iterable[Path]) -> Iterator[tuple[Path, Tensor | VergenceError]]:
@@ -100,5 +96,5 @@ def _state(path: Path) -> dict[str, Any]:
     reconstruct: Any = np.empty(0).__reduce__()[0]
     kinds = [type(np.dtype(kind)) for kind in ("float32", "float64", "int64")]
     with torch.serialization.safe_globals([reconstruct, np.ndarray, np.dtype, *kinds]):
-        found = load_archive(path)
-    return dict(found.get("state_dict", found))
+        archive = load_archive(path)
+    return dict(archive.get("state_dict", archive))

@@ -27,8 +27,8 @@ class Truth:
         return len(self.positives)
 
     def relevant(self) -> Tensor:
-        """How many positives each query has, (Q,)."""
-        return torch.tensor([len(found) for found in self.positives])
+        """The number of positives of each query, (Q,)."""
+        return torch.tensor([len(positions) for positions in self.positives])
 
 
 def average_precision(distances: Tensor, truth: Truth, queries: Sequence[int]) -> Tensor:

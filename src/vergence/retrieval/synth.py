@@ -2,9 +2,9 @@
 
 A descriptor is the sum of content (its class's place, and noise) and of nuisance (one of a few scenes that all classes
 share, and noise), turned by one fixed rotation and scaled to length one. So the nearest neighbours of a query are a
-mixture of its class and of its scene: averaging them drifts to the scene, and only who has learned which directions
-mean something can tell the two apart. Classes have 4 to 60 members; the rotation and the scenes are those of the world,
-the classes of training, validation and test are different ones.
+mixture of its class and of its scene: averaging them drifts to the scene, and only a method that has learned which
+directions mean something can tell the two apart. Classes have 4 to 60 members; the rotation and the scenes are those of
+the world, the classes of training, validation and test are different ones.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ SPREAD, SCENE, BLUR = 0.9, 0.95, 0.6
 """How far members lie from their class's place, how much a scene counts, and how far pictures lie from their scene."""
 SMALLEST, LARGEST = 4, 60
 EVERY = 8
-"""Every so many of the judged descriptors is a query."""
+"""One of this many judged descriptors is a query."""
 
 
 def world(classes: int, split: str, seed: int = 0) -> Clusters:
-    """Descriptors of so many classes of a split. All splits of a seed share rotation and scenes."""
+    """Descriptors of the classes of a split. All splits of a seed share rotation and scenes."""
     if classes < 2:
         raise VergenceError(f"embedded data has at least 2 classes, got {classes}")
     shared = generator("world", seed)
@@ -39,10 +39,10 @@ def world(classes: int, split: str, seed: int = 0) -> Clusters:
     content = _directions(classes, CONTENT, own)[clusters] + _noise(count, CONTENT, SPREAD, own)
     scene = scenes[torch.randint(SCENES, (count,), generator=own)]
     nuisance = SCENE * (scene + _noise(count, NUISANCE, BLUR, own))
-    made = torch.cat([content, nuisance], 1) @ rotation
-    made = (made / made.norm(dim=1, keepdim=True)).float()
-    asking = torch.arange(0, count, 1 if split == "train" else EVERY)
-    return Clusters(made, clusters, asking, where=f"embedded {split} data")
+    turned = torch.cat([content, nuisance], 1) @ rotation
+    descriptors = (turned / turned.norm(dim=1, keepdim=True)).float()
+    queries = torch.arange(0, count, 1 if split == "train" else EVERY)
+    return Clusters(descriptors, clusters, queries, where=f"embedded {split} data")
 
 
 def _directions(count: int, dimension: int, source: torch.Generator) -> Tensor:
@@ -51,5 +51,5 @@ def _directions(count: int, dimension: int, source: torch.Generator) -> Tensor:
 
 
 def _noise(count: int, dimension: int, length: float, source: torch.Generator) -> Tensor:
-    """Of about so much length altogether."""
+    """Normal noise (count, dimension) whose rows have about this length."""
     return length * torch.randn(count, dimension, generator=source, dtype=torch.float64) / dimension**0.5

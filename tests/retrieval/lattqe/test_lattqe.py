@@ -17,19 +17,21 @@ from vergence.contract.context import Context
 from vergence.contract.identity import Identity
 from vergence.core.errors import VergenceError
 from vergence.core.files import save_tensors
+from vergence.engine.weights import metadata
 from vergence.metrics.ranking import distances
 from vergence.nn.descriptor import descriptor_network
 from vergence.retrieval.data import Tuples
+from vergence.retrieval.evaluator import Evaluator
 from vergence.retrieval.lattqe.bench import near, trial, vectors
-from vergence.retrieval.lattqe.model import LAttQE, Learned, Model, contrastive, relevance_loss
-from vergence.retrieval.lattqe.system import Bench, Facts, method_of
+from vergence.retrieval.lattqe.model import LAttQE, Learned, contrastive, method_of, relevance_loss
+from vergence.retrieval.lattqe.settings import Facts, ModelConfig
 from vergence.retrieval.metrics import average_precision
 from vergence.retrieval.synth import world
 from vergence.search import Index
 from vergence.search.expansion import expanded
 
 SYSTEM = catalogue.load("lattqe")
-SMALL = Model(layers=1, heads=2, width=8, ranks=5, dropout=0.0)
+SMALL = ModelConfig(layers=1, heads=2, width=8, ranks=5, dropout=0.0)
 
 
 def batch(padded=True):
@@ -128,7 +130,7 @@ def test_heads_that_do_not_divide_the_descriptor_are_refused():
     with pytest.raises(VergenceError, match="2 heads cannot share descriptors of 31 numbers"):
         create("lattqe", preset="tiny", dimension=31)
     with pytest.raises(VergenceError, match="nothing to look at"):
-        Model(position="none", content="none")
+        ModelConfig(position="none", content="none")
 
 
 # Judging --------------------------------------------------------------------------------------------------------------
@@ -158,11 +160,11 @@ def test_a_model_of_any_float_type_searches():
     torch.testing.assert_close(single, double, rtol=1e-4, atol=1e-5)
 
 
-def test_the_bench_gives_the_precision_of_plain_search(tmp_path):
+def test_evaluation_gives_the_precision_of_plain_search(tmp_path):
     judged = world(6, "test").judged()
     ctx = Context(SYSTEM.configure("tiny", "none"), tmp_path, Facts(64))
     model = create("lattqe", variant="none", preset="tiny", dimension=64)
-    found = Bench(ctx, judged, batch=4).precisions(method_of(model), 0)[""]
+    found = Evaluator(ctx, judged, batch=4).precisions(method_of(model), 0)[""]
     far = distances(judged.queries, judged.gallery)
     torch.testing.assert_close(found, average_precision(far, judged.truths[""], range(len(judged))))
 
@@ -170,7 +172,7 @@ def test_the_bench_gives_the_precision_of_plain_search(tmp_path):
 def test_revisited_sets_are_judged_by_every_protocol(tmp_path):
     revisited_matlab("roxford5k")(tmp_path / "data")
     ctx = Context(SYSTEM.configure("tiny", "alpha", {"data.source": f"roxford5k:{tmp_path / 'data'}"}), tmp_path)
-    ctx.facts = Facts(64)
+    ctx.facts, ctx.stage = Facts(64), "test"
     data = SYSTEM.prepare(ctx, SYSTEM.data(ctx, "test"))
     found = SYSTEM.evaluate(ctx, create("lattqe", variant="alpha", preset="tiny", dimension=64), data)
     assert {"map", "easy", "medium", "hard", "dba", "dba_medium", "dba_hard", "map_2"} <= set(found)
@@ -179,10 +181,19 @@ def test_revisited_sets_are_judged_by_every_protocol(tmp_path):
         SYSTEM.prepare(ctx, SYSTEM.data(ctx, "train"))
 
 
+def test_between_epochs_only_what_the_phase_changes_is_judged(tmp_path):
+    model, data = create("lattqe", preset="tiny", dimension=64), world(6, "test").judged()
+    ctx = Context(SYSTEM.configure("tiny"), tmp_path, Facts(64), stage="validate")
+    for phase, names in (("train", {"map"}), ("temper", {"map", "dba"})):
+        ctx.phase = phase
+        with torch.no_grad():
+            assert set(SYSTEM.evaluate(ctx, model, data)) == names
+
+
 def test_descriptors_of_another_length_than_the_model_was_trained_on_are_refused(tmp_path):
     ctx = Context(SYSTEM.configure("tiny"), tmp_path, Facts(32))
     with pytest.raises(VergenceError, match="trained on descriptors of 32 numbers, these have 64"):
-        SYSTEM.evaluate(ctx, create("lattqe", preset="tiny", dimension=32), world(6, "test"))
+        SYSTEM.evaluate(ctx, create("lattqe", preset="tiny", dimension=32), world(6, "test").judged())
 
 
 # Searching a user's files ---------------------------------------------------------------------------------------------
@@ -197,7 +208,7 @@ def weights(here):
     model = LAttQE(replace(config.model, layers=1), 512)
     config = replace(config, model=replace(config.model, layers=1))
     identity = replace(identity, config=config)
-    save_tensors(here / "w.safetensors", model.state_dict(), identity.metadata(SYSTEM))
+    save_tensors(here / "w.safetensors", model.state_dict(), metadata(identity, SYSTEM))
     return ["--weights", "w.safetensors", "-o", "out", "--quiet", "--threads", "1"]
 
 
@@ -333,7 +344,7 @@ def test_the_trial_of_indices_counts_recall_against_exact_search():
     rows = trial("flat", 1000, (1,), queries=20) + trial("ivf", 1000, (1, 31), queries=20)
     assert rows[0]["recall"] == 1
     assert rows[1]["recall"] < rows[2]["recall"] == 1
-    assert rows[0]["bytes_a_vector"] == 4 * 512
+    assert rows[0]["bytes_per_vector"] == 4 * 512
 
 
 def test_bench_vectors_are_the_same_every_time_and_queries_lie_near_them():

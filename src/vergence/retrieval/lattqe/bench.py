@@ -1,17 +1,19 @@
-"""What expansion and search cost: batches against a call a query, kinds of index against looking at everything.
+"""What expansion and search cost: batches against one call per query, kinds of index against looking at everything.
 
-``python -m vergence.retrieval.lattqe.bench`` measures what ratios do not show, on 1 million generated vectors of 512
-numbers: recall, queries a second and bytes a vector of each kind of index. It takes about 6 GiB and half an hour of one
-core, most of it for the graph of hnsw, and writes ``results/search.json``.
+``python -m vergence.retrieval.lattqe.bench FILE.json`` measures what ratios do not show, on 1 million generated vectors
+of 512 numbers: recall, queries per second and bytes per vector of each kind of index. It takes about 6 GiB and half an
+hour of one core, most of it for the graph of hnsw. The README has the outcome.
 """
 
 from __future__ import annotations
 
+import datetime
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +23,8 @@ from vergence.core.files import write_json
 from vergence.core.seeding import generator
 from vergence.nn import DescriptorNetwork, multi_scale, resnet101_gem
 from vergence.ops.expansion import aggregate, alpha_weights, aqe_weights
-from vergence.retrieval.lattqe.model import Learned, Model, build
+from vergence.retrieval.lattqe.model import LAttQE, Learned
+from vergence.retrieval.lattqe.settings import ModelConfig
 from vergence.search import Alpha, Average, Index
 from vergence.search.expansion import Found, Method, first_search
 from vergence.search.index import Kind
@@ -30,29 +33,30 @@ QUERIES, K, DIMENSION = 1000, 64, 2048
 LEARNED = 8
 """Queries that LAttQE expands in a contest: a thousand take minutes on a core, and the ratio is the same."""
 MILLION, SHORT = 1_000_000, 512
-ONE, DESCRIBING = f"LAttQE, one query, k = {K}", "describing a picture of 1024 x 768 at 3 scales"
 
 
 def contests() -> Iterator[Contest]:
     """Expansion at the published size, then the search of a million vectors."""
-    for name, method, plain in (("AQE", Average(), aqe_weights), ("αQE", Alpha(), alpha_weights)):
-        rivals = {"a call a query": one_by_one(method, QUERIES), "neighbours copied, then summed": _copied(plain)}
-        yield Contest(f"{name}, {QUERIES} queries, k = {K}, D = {DIMENSION}", batched(method, QUERIES), rivals)
+    size = f"k = {K}, D = {DIMENSION}"
+    for id, name, method, plain in (("aqe", "AQE", Average(), aqe_weights), ("alpha", "αQE", Alpha(), alpha_weights)):
+        rivals = {"one call per query": one_by_one(method, QUERIES), "neighbours copied, then summed": _copied(plain)}
+        yield Contest(id, f"{name}, {QUERIES} queries, {size}", batched(method, QUERIES), rivals)
     yield Contest(
+        "search",
         f"search and αQE, {QUERIES} queries among 10000",
         lambda: Alpha()(first_search(_gallery(), _queries(), K)),
-        {"a call a query": lambda: [Alpha()(first_search(_gallery(), q[None], K)) for q in _queries()]},
+        {"one call per query": lambda: [Alpha()(first_search(_gallery(), q[None], K)) for q in _queries()]},
     )
-    learned = cast(Method, lambda found: _learned()(found))
     yield Contest(
-        f"LAttQE, {LEARNED} queries, k = {K}, D = {DIMENSION}",
-        batched(learned, LEARNED),
-        {"a call a query": one_by_one(learned, LEARNED)},
+        "lattqe",
+        f"LAttQE, {LEARNED} queries, {size}",
+        batched(_lattqe, LEARNED),
+        {"one call per query": one_by_one(_lattqe, LEARNED)},
     )
-    yield Contest(ONE, one_by_one(learned, 1), {DESCRIBING: _describe})
-    yield Contest(
-        "ivf, 100 queries among 1 million", _million("ivf"), {"flat": _million("flat"), "ivfpq": _million("ivfpq")}
-    )
+    title = f"LAttQE, one query, k = {K} (described at 1024 x 768, 3 scales)"
+    yield Contest("one-query", title, one_by_one(_lattqe, 1), {"describing": _describe})
+    rivals = {"flat": _million("flat"), "ivfpq": _million("ivfpq")}
+    yield Contest("million", "ivf, 100 queries among 1 million", _million("ivf"), rivals)
 
 
 @cache
@@ -72,7 +76,12 @@ def _found() -> Found:
 
 @cache
 def _learned() -> Learned:
-    return Learned(cast(Any, build(Model(), DIMENSION, tempered=False).eval()))
+    return Learned(LAttQE(ModelConfig(), DIMENSION).eval())
+
+
+def _lattqe(found: Found) -> tuple[Tensor, Tensor]:
+    """LAttQE at the published size, built when it is first called."""
+    return _learned()(found)
 
 
 @cache
@@ -101,7 +110,7 @@ def batched(method: Method, count: int) -> Callable[[], Any]:
 
 
 def one_by_one(method: Method, count: int) -> Callable[[], Any]:
-    """A call a query, as in a loop over them."""
+    """One call per query, as in a loop over them."""
 
     def run() -> Any:
         with torch.no_grad():
@@ -124,16 +133,16 @@ def _copied(weigh: Callable[..., Tensor]) -> Callable[[], Any]:
 
 
 def vectors(count: int, dimension: int, *seed: int | str, rows: int = 50_000) -> Tensor:
-    """Unit vectors (count, dimension) around centres, a hundred to each, made in pieces."""
+    """Unit vectors (count, dimension) around centres, a hundred to each, drawn in pieces."""
     source = generator("bench", *seed, count, dimension)
     centres = torch.randn(max(count // 100, 1), dimension, generator=source)
-    made = torch.empty(count, dimension)
+    drawn = torch.empty(count, dimension)
     for start in range(0, count, rows):
-        part = made[start : start + rows]
+        part = drawn[start : start + rows]
         part.normal_(generator=source).mul_(1.2)
         part += centres[torch.randint(len(centres), (len(part),), generator=source)]
         part /= part.norm(dim=1, keepdim=True)
-    return made
+    return drawn
 
 
 def near(gallery: Tensor, count: int, *seed: int | str) -> Tensor:
@@ -146,28 +155,28 @@ def near(gallery: Tensor, count: int, *seed: int | str) -> Tensor:
 
 
 @cache
-def _made(count: int) -> Tensor:
+def _short(count: int) -> Tensor:
     return vectors(count, SHORT, "million")
 
 
 @cache
 def _index(kind: Kind, count: int = MILLION) -> Index:
-    return Index(_made(count), tuple(map(str, range(count))), "bench", kind)
+    return Index(_short(count), tuple(map(str, range(count))), "bench", kind)
 
 
 def _million(kind: Kind) -> Callable[[], Any]:
-    return lambda: _index(kind).search(near(_made(MILLION), 100, "asked"), 10)
+    return lambda: _index(kind).search(near(_short(MILLION), 100, "asked"), 10)
 
 
 def trial(kind: Kind, count: int, efforts: Sequence[int], queries: int = 500, top: int = 10) -> list[dict[str, Any]]:
-    """Of one kind of index, a row an effort: recall of the exact ``top``, queries a second, bytes a vector.
+    """One kind of index, one row per effort: recall of the exact ``top``, queries per second, bytes per vector.
 
     Time is the processor's, so that what else the machine does counts little.
     """
-    asked = near(_made(count), queries, "asked")
+    asked = near(_short(count), queries, "asked")
     exact = _index("flat", count).search(asked, top)[1]
     began = time.process_time()
-    index = Index(_made(count), tuple(map(str, range(count))), "bench", kind)
+    index = Index(_short(count), tuple(map(str, range(count))), "bench", kind)
     built, rows, size = time.process_time() - began, [], index.bytes_a_vector
     for effort in efforts:
         object.__setattr__(index, "effort", effort)
@@ -180,26 +189,23 @@ def trial(kind: Kind, count: int, efforts: Sequence[int], queries: int = 500, to
                 "kind": kind,
                 "effort": effort if kind != "flat" else None,
                 "recall": round(recall, 4),
-                "queries_a_second": round(queries / seconds, 1),
-                "bytes_a_vector": round(size, 1),
+                "queries_per_second": round(queries / seconds, 1),
+                "bytes_per_vector": round(size, 1),
                 "seconds_to_build": round(built, 1),
             }
         )
     return rows
 
 
-def main(count: int = MILLION, kinds: Sequence[Kind] = ("flat", "ivf", "ivfpq", "hnsw")) -> None:
-    """Measure and write ``results/search.json``."""
-    import datetime
-    import sys
-
+def compare_indices(path: Path, count: int = MILLION, kinds: Sequence[Kind] = ("flat", "ivf", "ivfpq", "hnsw")) -> Path:
+    """Measure every kind of index and write the rows, after each kind: what has been measured is kept."""
     torch.set_num_threads(1)
     rows: list[dict[str, Any]] = []
     for kind in kinds:
-        rows += trial(kind, count, (1,) if kind == "flat" else (16, 64))
-        for row in rows[-2:]:
-            print(row, flush=True)
-        found = {
+        new = trial(kind, count, (1,) if kind == "flat" else (16, 64))
+        print(*new, sep="\n", flush=True)
+        rows += new
+        measured = {
             "command": " ".join(["python -m vergence.retrieval.lattqe.bench", *sys.argv[1:]]),
             "date": datetime.date.today().isoformat(),
             "vectors": count,
@@ -209,10 +215,10 @@ def main(count: int = MILLION, kinds: Sequence[Kind] = ("flat", "ivf", "ivfpq", 
             "seconds": "of one core's time",
             "rows": rows,
         }
-        write_json(Path(__file__).parent / "results" / "search.json", found)  # what is measured is kept
+        write_json(path, measured)
+    return path
 
 
 if __name__ == "__main__":
-    import sys
-
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else MILLION)
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else "search.json")
+    print(compare_indices(path, int(sys.argv[2]) if len(sys.argv) > 2 else MILLION))

@@ -2,69 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from vergence.contract.claims import Claim, Evidence, Needs, above
+from vergence.contract.claims import Claim, Evidence, above, compared, faster
+from vergence.contract.evidence import ROUNDING, apart, apart_with_gradients, filled, noise
 from vergence.core.seeding import generator
 from vergence.ops.expansion import aggregate, alpha_weights, aqe_weights, aqewd_weights, svm_duals
 from vergence.reference import expansion as plain
-from vergence.retrieval.lattqe.bench import DESCRIBING, ONE
-from vergence.retrieval.lattqe.model import LAttQE, Model, contrastive
+from vergence.retrieval.lattqe.model import LAttQE, contrastive
+from vergence.retrieval.lattqe.settings import ModelConfig
 from vergence.retrieval.metrics import Truth, average_precision
 
-ROUNDING = 1e-10
-"""What float64 may differ by when two ways to compute one thing agree."""
-SMALL = Model(layers=2, heads=4, width=24, ranks=6, dropout=0.0)
+SMALL = ModelConfig(layers=2, heads=4, width=24, ranks=6, dropout=0.0)
 DIMENSION = 16
 
 
 def _units(name: str, *shape: int) -> Tensor:
-    drawn = torch.randn(shape, generator=generator("claims", name), dtype=torch.float64)
-    return drawn / drawn.norm(dim=-1, keepdim=True)
+    return nn.functional.normalize(noise(*shape, seed=name), dim=-1)
 
 
-def _model(settings: Model = SMALL, tempered: bool = False) -> LAttQE:
-    """In float64, with weights far from where they start."""
-    made = LAttQE(settings, DIMENSION, tempered).double().eval()
-    with torch.no_grad():
-        for name, parameter in made.named_parameters():
-            source = generator("claims", name)
-            parameter.add_(0.3 * torch.randn(parameter.shape, generator=source, dtype=torch.float64))
-    return made
+def _model(settings: ModelConfig = SMALL, tempered: bool = False) -> LAttQE:
+    return filled(LAttQE(settings, DIMENSION, tempered))
 
 
 def _case(k: int = 6) -> tuple[Tensor, Tensor]:
+    """Three queries with their neighbours."""
     return _units("query", 3, DIMENSION), _units("neighbours", 3, k, DIMENSION)
 
 
-def _far(a: Tensor, b: Tensor) -> float:
-    return float((a - b).detach().abs().max())
-
-
 def lattqe_is_its_definition(_: Evidence) -> float:
-    """Against a plain transformer, a token and a head at a time; the expanded query and the gradients of everything."""
+    """Against a plain transformer, one token and one head at a time; the expanded query and every gradient."""
     model, (query, neighbours) = _model(replace(SMALL, auxiliary=0.0)), _case(5)
     state = dict(model.named_parameters())
     ours = model(query, neighbours)
     theirs = torch.stack(
         [plain.lattqe(q, list(n), state, SMALL.layers, SMALL.heads) for q, n in zip(query, neighbours, strict=True)]
     )
-    probe, leaves = _units("probe", *ours.shape), list(state.values())
-    pairs = [(ours, theirs)]
-    pairs += zip(torch.autograd.grad(ours, leaves, probe), torch.autograd.grad(theirs, leaves, probe), strict=True)
-    return max(_far(a, b) for a, b in pairs)
+    return apart_with_gradients(ours, theirs, list(state.values()))
 
 
 def weights_are_bounded(_: Evidence) -> float:
     """The query's weight is 1, no other is larger, and the expansion has length 1."""
     model, (query, neighbours) = _model(), _case()
-    made, weights = model.expand(query, neighbours)
-    excess = (weights.abs() - 1).clamp(min=0)
-    return max(_far(weights[:, 0], torch.ones(3)), float(excess.detach().max()), _far(made.norm(dim=1), torch.ones(3)))
+    expanded, weights = model.expand(query, neighbours)
+    excess, ones = (weights.abs() - 1).clamp(min=0), torch.ones(3)
+    return max(apart(weights[:, 0], ones), float(excess.detach().max()), apart(expanded.norm(dim=1), ones))
 
 
 def nothing_found_is_the_query(_: Evidence) -> float:
@@ -72,16 +58,16 @@ def nothing_found_is_the_query(_: Evidence) -> float:
     model, (query, neighbours) = _model(), _case()
     none = model(query, neighbours[:, :0])
     padded = model(query, neighbours, torch.ones(3, 6, dtype=torch.bool))
-    return max(_far(none, query), _far(padded, query))
+    return max(apart(none, query), apart(padded, query))
 
 
 def without_ranks_a_set(_: Evidence) -> float:
     """Without ranks, a permutation of the neighbours permutes the weights and leaves the expansion."""
     model, (query, neighbours) = _model(replace(SMALL, position="none")), _case()
     order = torch.tensor([3, 0, 5, 1, 4, 2])
-    made, weights = model.expand(query, neighbours)
+    expanded, weights = model.expand(query, neighbours)
     again, permuted = model.expand(query, neighbours[:, order])
-    return max(_far(made, again), _far(weights[:, 1:][:, order], permuted[:, 1:]))
+    return max(apart(expanded, again), apart(weights[:, 1:][:, order], permuted[:, 1:]))
 
 
 def with_ranks_a_list(_: Evidence) -> float:
@@ -95,24 +81,23 @@ def padding_is_nothing(_: Evidence) -> float:
     """A shorter list, against the longer one whose rest is padding with other values in it."""
     model, (query, neighbours) = _model(), _case()
     padding = torch.arange(6).expand(3, 6) >= 4
-    made, weights = model.expand(query, neighbours, padding)
+    expanded, weights = model.expand(query, neighbours, padding)
     short, fewer = model.expand(query, neighbours[:, :4])
     database = model.database_weights(query, neighbours, padding)
     rest = max(float(weights[:, 5:].detach().abs().max()), float(database[:, 5:].detach().abs().max()))
-    return max(_far(made, short), _far(weights[:, :5], fewer), rest)
+    return max(apart(expanded, short), apart(weights[:, :5], fewer), rest)
 
 
 def equal_outputs_are_aqe(_: Evidence) -> float:
-    """Encoders that say the same of everyone: every weight is 1."""
+    """Encoders that give the same output for all: every weight is 1."""
     model, (query, neighbours) = _model(), _case()
     with torch.no_grad():
         last = model.layers[-1]
         assert isinstance(last, nn.TransformerEncoderLayer)
         last.norm2.weight.zero_()
-    made, weights = model.expand(query, neighbours)
-    return max(
-        _far(weights, torch.ones_like(weights)), _far(made, aggregate(query, neighbours, torch.ones(3, 7).double()))
-    )
+    expanded, weights = model.expand(query, neighbours)
+    ones = torch.ones_like(weights)
+    return max(apart(weights, ones), apart(expanded, aggregate(query, neighbours, ones)))
 
 
 def classics_meet(_: Evidence) -> float:
@@ -124,12 +109,12 @@ def classics_meet(_: Evidence) -> float:
     decayed = aqewd_weights(similarities)
     copies = query[:, None].expand(-1, 6, -1)
     return max(
-        _far(alpha_weights(similarities, 0.0), ones),
-        _far(alpha_weights(similarities, 1e4), alone),
-        _far(decayed[:, 0], torch.ones(3)),
-        _far(decayed[:, -1], torch.zeros(3)),
-        _far(decayed[0, 1:], torch.tensor([5, 4, 3, 2, 1, 0]).double() / 6),
-        _far(aggregate(query, copies, ones), query),
+        apart(alpha_weights(similarities, 0.0), ones),
+        apart(alpha_weights(similarities, 1e4), alone),
+        apart(decayed[:, 0], torch.ones(3)),
+        apart(decayed[:, -1], torch.zeros(3)),
+        apart(decayed[0, 1:], torch.tensor([5, 4, 3, 2, 1, 0]).double() / 6),
+        apart(aggregate(query, copies, ones), query),
     )
 
 
@@ -137,7 +122,7 @@ def database_weights_are_shares(_: Evidence) -> float:
     """They sum to 1, and none is larger than the item's own."""
     model, (query, neighbours) = _model(tempered=True), _case()
     weights = model.database_weights(query, neighbours)
-    return max(_far(weights.sum(1), torch.ones(3)), float((weights - weights[:, :1]).detach().max().clamp(min=0)))
+    return max(apart(weights.sum(1), torch.ones(3)), float((weights - weights[:, :1]).detach().max().clamp(min=0)))
 
 
 def temperature_goes_between(_: Evidence) -> float:
@@ -149,15 +134,15 @@ def temperature_goes_between(_: Evidence) -> float:
         hot = model.augment(query, neighbours)[0]
         model.log_temperature.fill_(-30.0)
         cold = model.augment(query, neighbours)[0]
-    return max(_far(hot, aggregate(query, neighbours, torch.ones(3, 7).double())), _far(cold, query))
+    return max(apart(hot, aggregate(query, neighbours, torch.ones(3, 7).double())), apart(cold, query))
 
 
 def only_the_temperature_learns(_: Evidence) -> float:
     """Parameters other than the temperature that get a gradient in the second part; the temperature must get one."""
     model, (query, neighbours) = _model(), _case()
     model.temper()
-    made = model.double().augment(query, neighbours)[0]
-    contrastive(made, _units("positive", 3, DIMENSION), _units("negatives", 3, 2, DIMENSION), 0.1).backward()
+    augmented = model.double().augment(query, neighbours)[0]
+    contrastive(augmented, _units("positive", 3, DIMENSION), _units("negatives", 3, 2, DIMENSION), 0.1).backward()
     moved = [name for name, p in model.named_parameters() if p.grad is not None and bool((p.grad != 0).any())]
     return float(len(set(moved) ^ {"log_temperature"}))
 
@@ -168,11 +153,11 @@ def rotations_do_not_matter_to_classics(_: Evidence) -> float:
     turn = torch.linalg.qr(_units("turn", DIMENSION, DIMENSION)).Q
     worst = 0.0
     for method in (aqe_weights, alpha_weights, _dqe):
-        made = []
+        sides = []
         for q, n in ((query, neighbours), (query @ turn, neighbours @ turn)):
             seen = torch.einsum("bd,bkd->bk", q, n) if method is not _dqe else torch.cat([q[:, None], n], 1)
-            made.append(aggregate(q, n, method(seen)))
-        worst = max(worst, _far(made[0] @ turn, made[1]))
+            sides.append(aggregate(q, n, method(seen)))
+        worst = max(worst, apart(sides[0] @ turn, sides[1]))
     return worst
 
 
@@ -187,8 +172,8 @@ def rotations_matter_to_lattqe(_: Evidence) -> float:
     """How far LAttQE of rotated descriptors is from its expansion rotated: it knows the axes it was trained on."""
     model, (query, neighbours) = _model(), _case()
     turn = torch.linalg.qr(_units("turn", DIMENSION, DIMENSION)).Q
-    apart = model(query, neighbours) @ turn - model(query @ turn, neighbours @ turn)
-    return float(apart.norm(dim=1).min().detach())
+    difference = model(query, neighbours) @ turn - model(query @ turn, neighbours @ turn)
+    return float(difference.norm(dim=1).min().detach())
 
 
 def dqe_is_the_svm(_: Evidence) -> float:
@@ -223,7 +208,7 @@ def precision_is_the_benchmarks(_: Evidence) -> float:
         float(average_precision(line, Truth([torch.tensor([r])], [nothing]), [0])) - (0.5 / (r + 1) if r else 1.0)
         for r in range(10)
     ]
-    return max(_far(ours, torch.tensor(theirs, dtype=torch.float64)), max(map(abs, single)))
+    return max(apart(ours, torch.tensor(theirs, dtype=torch.float64)), max(map(abs, single)))
 
 
 def junk_never_hurts(_: Evidence) -> float:
@@ -239,46 +224,23 @@ def junk_never_hurts(_: Evidence) -> float:
     return float(gained.min())
 
 
-def published_parameters(_: Evidence) -> float:
-    with torch.device("meta"):
-        return float(sum(p.numel() for p in LAttQE(Model(), 2048).parameters()))
-
-
-def describing_takes_longer(evidence: Evidence) -> Sequence[float]:
-    return evidence.times(ONE)[DESCRIBING]
-
-
-SEEDS = range(5)
+_POINTS = "points of mAP"
+_PART = "Table 2 (mean of four)"
 
 
 def _over_the_best(k: int) -> Claim:
-    rivals, few = ("none", "aqe", "alpha"), k < 16
-    needs = tuple(Needs(v, s) for s in SEEDS for v in ("lattqe", *rivals))
+    """LAttQE against the best of three baselines, all with ``k`` neighbours."""
+    metric, rivals = f"map_{k}", ("none", "aqe", "alpha")
 
-    def measure(evidence: Evidence) -> Sequence[float]:
-        def score(variant: str, seed: int) -> float:
-            return evidence.metrics(Needs(variant, seed))[f"map_{k}"]
-
-        return [score("lattqe", s) - max(score(v, s) for v in rivals) for s in SEEDS]
+    def lead(of: Mapping[str, Mapping[str, float]]) -> float:
+        return of["lattqe"][metric] - max(of[rival][metric] for rival in rivals)
 
     least = {2: -1.0, 4: -1.0, 16: 2.0, 64: 5.0}[k]
-    said = f"not below by more than {-least:g} point" if few else f"above by more than {least:g} points"
-    return Claim(f"k-{k}", f"With {k} neighbours LAttQE is {said}, against the best of no expansion, AQE and αQE.",
-                 "Fig. 3", "empirical", measure, least, "above", _POINTS, needs=needs)  # fmt: skip
+    amount = f"above by more than {least:g} points" if least > 0 else f"not below by more than {-least:g} point"
+    statement = f"With {k} neighbours LAttQE is {amount}, against the best of no expansion, AQE and αQE."
+    runs = {variant: variant for variant in ("lattqe", *rivals)}
+    return compared(f"k-{k}", statement, "Fig. 3", runs, lead, threshold=least, unit=_POINTS)
 
-
-def _within(id: str, statement: str, source: str, variant: str, better: str, worse: str, paper: str = "") -> Claim:
-    """One number of a variant above another."""
-    needs = tuple(Needs(variant, s) for s in SEEDS)
-
-    def measure(evidence: Evidence) -> Sequence[float]:
-        return [evidence.metrics(need)[better] - evidence.metrics(need)[worse] for need in needs]
-
-    return Claim(id, statement, source, "empirical", measure, 0, "above", _POINTS, paper, needs)
-
-
-_POINTS = "points of mAP"
-_PART = "Table 2 (mean of four)"
 
 CLAIMS = (
     Claim("lattqe-definition", "LAttQE averages untouched descriptors by the cosines of what encoders make of them, "
@@ -312,15 +274,16 @@ CLAIMS = (
     Claim("junk", "Declaring wrong items junk never lowers average precision.", "Sec. 4.2", "exact", junk_never_hurts,
           0, "at least"),
     Claim("parameters", "Three encoders of 2048 numbers, 64 ranks, the query's and a classifier have at most "
-          "75,694,081 parameters.", "Sec. 4.1", "exact", published_parameters, 75_694_081),
-    Claim("cheap", "Describing a query takes at least 10 times as long as expanding it.", "Sec. 4.3, inference time",
-          "cost", describing_takes_longer, 10, "at least", "times", "about 62"),
+          "75,694,081 parameters.", "Sec. 4.1", "exact", lambda e: e.parameters("paper"), 75_694_081),
+    faster("cheap", "Describing a query takes at least 10 times as long as expanding it.", "Sec. 4.3, inference time",
+           "one-query", "describing", threshold=10, paper="about 62"),
     *(_over_the_best(k) for k in (2, 4, 16, 64)),
-    _within("aqe-falls", "AQE is worse with 64 neighbours than with 2.", "Fig. 3 (i)", "aqe", "map_2", "map_64"),
-    _within("lattqe-rises", "LAttQE still improves from 16 neighbours to 64.", "Fig. 3 (iii)", "lattqe", "map_64",
-            "map_16"),
-    _within("database", "LAttQE in a database augmented by LAttDBA is better than LAttQE alone.", "Table 3", "lattqe",
-            "dba", "map", "+3.3"),
+    compared("aqe-falls", "AQE is worse with 64 neighbours than with 2.", "Fig. 3 (i)", {"run": "aqe"},
+             lambda of: of["run"]["map_2"] - of["run"]["map_64"], unit=_POINTS),
+    compared("lattqe-rises", "LAttQE still improves from 16 neighbours to 64.", "Fig. 3 (iii)", {"run": "lattqe"},
+             lambda of: of["run"]["map_64"] - of["run"]["map_16"], unit=_POINTS),
+    compared("database", "LAttQE in a database augmented by LAttDBA is better than LAttQE alone.", "Table 3",
+             {"run": "lattqe"}, lambda of: of["run"]["dba"] - of["run"]["map"], unit=_POINTS, paper="+3.3"),
     above("database-above-alpha", "LAttDBA with LAttQE is better than αDBA with αQE.", "Table 3", better="lattqe",
           worse="alpha", metric="dba", unit=_POINTS, paper="+1.8"),
     above("attention", "LAttQE with self-attention is better than without.", _PART, better="lattqe",

@@ -2,13 +2,12 @@
 
 A query ``d_0`` and its neighbours ``d_1 .. d_k``, each with a learned vector for its rank added, pass through encoders;
 the weight of a neighbour is the cosine between its output and the query's. What is averaged are the descriptors
-themselves: the transformer decides how much of each, and never touches them.
+themselves: the transformer decides how much each counts, and never changes them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,59 +15,9 @@ from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError
 from vergence.ops.expansion import aggregate, alpha_weights, aqe_weights, aqewd_weights, svm_duals, unit
-from vergence.search.expansion import Found
-
-Classic = Literal["none", "aqe", "aqewd", "alpha", "dqe"]
-
-
-@dataclass(frozen=True)
-class Model:
-    """What weighs the neighbours."""
-
-    method: Literal["lattqe", "none", "aqe", "aqewd", "alpha", "dqe"] = "lattqe"
-    """LAttQE, or a baseline that learns nothing."""
-    layers: int = 3
-    """Encoders."""
-    heads: int = 64
-    """Attention heads; they share the descriptor's length."""
-    width: int = 2048
-    """Hidden width of an encoder's feed-forward part (0: the descriptor's length)."""
-    ranks: int = 64
-    """Neighbours with a rank of their own; those further down share the last one's."""
-    dropout: float = 0.1
-    """In the encoders, while training."""
-    mixing: Literal["attention", "dense"] = "attention"
-    """dense: encoders without self-attention, so that nobody sees the others."""
-    position: Literal["learned", "none"] = "learned"
-    """none: neighbours are a set without an order."""
-    content: Literal["descriptors", "none"] = "descriptors"
-    """none: only ranks are seen, and every query gets the same weights."""
-    output: Literal["weights", "direct"] = "weights"
-    """direct: average what comes out of the encoders instead of the descriptors."""
-    negative: Literal["keep", "clamp"] = "keep"
-    """A negative cosine subtracts its neighbour, or counts nothing."""
-    auxiliary: float = 1.0
-    """Weight of the loss that tells relevant neighbours from others (0: no such classifier)."""
-    margin: float = 0.1
-    """Negatives farther away than this are left alone."""
-    alpha: float = 3.0
-    """alpha: the power of the similarity."""
-    svm_negatives: int = 5
-    """dqe: lowest-ranked items on the other side."""
-    svm_c: float = 0.1
-    """dqe: what a violated margin costs."""
-
-    def __post_init__(self) -> None:
-        for name, least in {"layers": 1, "heads": 1, "width": 0, "ranks": 1, "svm_negatives": 0}.items():
-            if getattr(self, name) < least:
-                raise VergenceError(f"a model's {name} is at least {least}, got {getattr(self, name)}")
-        if self.position == "none" and self.content == "none":
-            raise VergenceError("a model without ranks and without descriptors has nothing to look at")
-        if not (0 <= self.dropout < 1 and self.auxiliary >= 0 and self.margin >= 0 and self.svm_c > 0):
-            raise VergenceError(
-                f"dropout is a share below 1, auxiliary and margin at least 0, svm_c above 0; got {self.dropout}, "
-                f"{self.auxiliary}, {self.margin}, {self.svm_c}"
-            )
+from vergence.ops.precision import wide
+from vergence.retrieval.lattqe.settings import ModelConfig
+from vergence.search.expansion import Alpha, Average, Decayed, Discriminative, Found, Method, NoExpansion
 
 
 class DenseLayer(nn.Module):
@@ -89,7 +38,7 @@ class LAttQE(nn.Module):
     ``padding`` (B, k) is true where a list is shorter than k.
     """
 
-    def __init__(self, model: Model, dimension: int, tempered: bool = False) -> None:
+    def __init__(self, model: ModelConfig, dimension: int, tempered: bool = False) -> None:
         super().__init__()
         if dimension % model.heads:
             raise VergenceError(f"{model.heads} heads cannot share descriptors of {dimension} numbers")
@@ -118,7 +67,7 @@ class LAttQE(nn.Module):
         self.log_temperature = nn.Parameter(torch.zeros((), device=device))
 
     def encoded(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> Tensor:
-        """What the encoders make of a query and its neighbours: (B, k + 1, D), the query first (Eq. 2)."""
+        """The encoders' output for a query and its neighbours: (B, k + 1, D), the query first (Eq. 2)."""
         x = torch.cat([query[:, None], neighbours], 1)
         if self.settings.content == "none":
             x = torch.zeros_like(x)
@@ -132,12 +81,11 @@ class LAttQE(nn.Module):
 
     def cosines(self, encoded: Tensor) -> Tensor:
         """How alike each output is to the query's, (B, k + 1): exactly 1 for the query itself."""
-        found = F.cosine_similarity(encoded[:, :1].float(), encoded[:, 1:].float(), dim=-1)
-        if encoded.dtype == torch.float64:
-            found = F.cosine_similarity(encoded[:, :1], encoded[:, 1:], dim=-1)
+        encoded = wide(encoded)
+        cosines = F.cosine_similarity(encoded[:, :1], encoded[:, 1:], dim=-1)
         if self.settings.negative == "clamp":
-            found = found.clamp(min=0)
-        return F.pad(found, (1, 0), value=1.0)
+            cosines = cosines.clamp(min=0)
+        return F.pad(cosines, (1, 0), value=1.0)
 
     def weights(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> Tensor:
         """For expanding a query, (B, k + 1) (Eq. 3)."""
@@ -161,7 +109,7 @@ class LAttQE(nn.Module):
     def from_encoded(
         self, encoded: Tensor, query: Tensor, neighbours: Tensor, padding: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The same, given what the encoders made of them."""
+        """The same, given the output of the encoders."""
         if self.settings.output == "direct":
             weights = _without(torch.ones_like(encoded[..., 0]), padding, 0.0)
             return unit((weights[..., None] * encoded).sum(1).to(query.dtype), query), weights
@@ -180,9 +128,9 @@ class LAttQE(nn.Module):
 
 
 class ClassicExpansion(nn.Module):
-    """A baseline with the same face: nothing is learned."""
+    """A baseline with the same interface: nothing is learned."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: ModelConfig) -> None:
         super().__init__()
         self.settings = model
 
@@ -217,9 +165,37 @@ class Learned:
         pairs = []
         for part in found.parts(self.batch):
             padding = part.padding.to(own.device) if part.padding.any() else None
-            made = use(part.query.to(own), part.neighbours.to(own), padding)
-            pairs.append([t.float().cpu() for t in made])
+            expanded, weights = use(part.query.to(own), part.neighbours.to(own), padding)
+            pairs.append((expanded.float().cpu(), weights.float().cpu()))
         return torch.cat([a for a, _ in pairs]), torch.cat([b for _, b in pairs])
+
+
+Expansion = LAttQE | ClassicExpansion
+
+
+def build(model: ModelConfig, dimension: int, tempered: bool) -> Expansion:
+    """The model that the settings name."""
+    return LAttQE(model, dimension, tempered) if model.method == "lattqe" else ClassicExpansion(model)
+
+
+def method_of(model: Expansion, database: bool = False) -> Method:
+    """A model as a method of :mod:`vergence.search.expansion`."""
+    return Learned(model, database) if isinstance(model, LAttQE) else classic(model.settings.method, model.settings)
+
+
+def classic(name: str, model: ModelConfig = ModelConfig()) -> Method:
+    """A baseline by name, as a method."""
+    methods: dict[str, Method] = {
+        "none": NoExpansion(),
+        "aqe": Average(),
+        "aqewd": Decayed(),
+        "alpha": Alpha(model.alpha),
+        "dqe": Discriminative(model.svm_negatives, model.svm_c),
+    }
+    return methods[name]
+
+
+# Losses ---------------------------------------------------------------------------------------------------------------
 
 
 def contrastive(expanded: Tensor, positive: Tensor, negatives: Tensor, margin: float) -> Tensor:
@@ -239,8 +215,3 @@ def relevance_loss(logits: Tensor, relevant: Tensor, padding: Tensor) -> Tensor:
 
 def _without(weights: Tensor, padding: Tensor | None, value: float) -> Tensor:
     return weights if padding is None else weights.masked_fill(F.pad(padding, (1, 0), value=False), value)
-
-
-def build(model: Model, dimension: int, tempered: bool) -> nn.Module:
-    """The model that the settings name."""
-    return LAttQE(model, dimension, tempered) if model.method == "lattqe" else ClassicExpansion(model)
