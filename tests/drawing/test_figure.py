@@ -1,5 +1,7 @@
 """Figures are written whole, and pages keep what they are given apart from what they are."""
 
+from functools import partial
+
 import numpy as np
 from PIL import Image
 
@@ -22,12 +24,15 @@ def test_colours_repeat_after_six():
     assert colours(8)[6] == PALETTE[0]
 
 
-def test_growth_times_what_there_is_at_each_size(tmp_path):
-    called = []
-    runs = {"ours": [lambda n=n: called.append(n) for n in (1, 2, 4)], "theirs": [lambda: None, lambda: None, None]}
-    growth(tmp_path / "g.png", [Growth("n", (1, 2, 4), runs)], "seconds", rounds=2)
-    assert called == [1] * 3 + [2] * 3 + [4] * 3
+def test_growth_times_what_there_is_at_each_size_in_turns(tmp_path):
+    called, given = [], []
+    ours, theirs = ([partial(called.append, (name, n)) for n in (1, 2, 4)] for name in ("ours", "theirs"))
+    panel = Growth("n", (1, 2, 4), {"ours": ours, "theirs": [*theirs[:2], None]}, lambda t: given.append(t) or "title")
+    growth(tmp_path / "g.png", [panel], "seconds", rounds=2)
+    in_turns = [("ours", "theirs"), ("ours", "theirs"), ("ours",)]
+    assert called == [(name, n) for n, some in zip((1, 2, 4), in_turns, strict=True) for name in 3 * some]
     assert (tmp_path / "g.png").stat().st_size > 1000
+    assert [[n for n, _ in given[0][name]] for name in ("ours", "theirs")] == [[1, 2, 4], [1, 2]]
 
 
 def test_a_page_escapes_what_it_is_given_and_keeps_its_style(tmp_path):

@@ -194,11 +194,11 @@ def load_archive(path: Path) -> dict[str, Any]:
 
 def load_state(path: Path) -> dict[str, Tensor]:
     """The tensors of a weights file: safetensors, or a torch archive of plain tensors. What wraps them in other
-    people's files (``state_dict``, ``model``, names that begin with ``module.``) is taken off."""
+    people's files (``state_dict``, ``model``, ``model_state``, names that begin with ``module.``) is taken off."""
     from torch import Tensor
 
     state: Any = load_tensors(path)[0] if path.suffix == ".safetensors" else load_archive(path)
-    for wrapper in ("state_dict", "model"):
+    for wrapper in ("state_dict", "model", "model_state"):
         if isinstance(state.get(wrapper), dict):
             state = state[wrapper]
     bad = next((name for name, value in state.items() if not isinstance(value, Tensor)), None)

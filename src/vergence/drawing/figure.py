@@ -47,17 +47,25 @@ class Growth:
     xlabel: str
     sizes: Sequence[int]
     runs: Mapping[str, Sequence[Callable[[], Any] | None]]
+    title: Callable[[Mapping[str, Sequence[tuple[int, float]]]], str] | None = None
+    """What stands above the panel, given sizes and seconds by label."""
 
 
 def growth(path: Path, panels: Sequence[Growth], ylabel: str, rounds: int = 3) -> Path:
     """Time pieces of work that grow, interleaved, and draw them on logarithmic axes with the exponent at the end."""
     drawn = figure(4.9 * len(panels), 3.7)
     for axis, panel in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for colour, (label, runs) in zip(colours(len(panel.runs)), panel.runs.items(), strict=True):
-            times = [(n, seconds(run, rounds)) for n, run in zip(panel.sizes, runs, strict=True) if run]
-            (n1, t1), (n2, t2) = times[-2:]
+        times: dict[str, list[tuple[int, float]]] = {label: [] for label in panel.runs}
+        for n, works in zip(panel.sizes, zip(*panel.runs.values(), strict=True), strict=True):
+            present = {label: run for label, run in zip(panel.runs, works, strict=True) if run}
+            for label, taken in seconds(present, rounds).items():
+                times[label].append((n, taken))
+        for colour, (label, points) in zip(colours(len(times)), times.items(), strict=True):
+            (n1, t1), (n2, t2) = points[-2:]
             slope = math.log(t2 / t1) / math.log(n2 / n1)
-            axis.loglog(*zip(*times, strict=True), "o-", color=colour, label=f"{label}, at the end n^{slope:.2f}")
+            axis.loglog(*zip(*points, strict=True), "o-", color=colour, label=f"{label}, at the end n^{slope:.2f}")
+        if panel.title:
+            axis.set_title(panel.title(times), fontsize=9)
         axis.set(xlabel=panel.xlabel, ylabel=ylabel)
         axis.set_xticks(panel.sizes, map(str, panel.sizes))
         axis.minorticks_off()
@@ -65,12 +73,14 @@ def growth(path: Path, panels: Sequence[Growth], ylabel: str, rounds: int = 3) -
     return saved(drawn, path)
 
 
-def seconds(run: Callable[[], Any], rounds: int = 3) -> float:
-    """The median time of a call, after one that is not counted."""
-    run()
-    times = []
-    for _ in range(rounds):
-        began = time.perf_counter()
+def seconds(runs: Mapping[str, Callable[[], Any]], rounds: int = 3) -> dict[str, float]:
+    """The median time of each call, taken in turns, after one that is not counted."""
+    for run in runs.values():
         run()
-        times.append(time.perf_counter() - began)
-    return statistics.median(times)
+    times: dict[str, list[float]] = {label: [] for label in runs}
+    for _ in range(rounds):
+        for label, run in runs.items():
+            began = time.perf_counter()
+            run()
+            times[label].append(time.perf_counter() - began)
+    return {label: statistics.median(taken) for label, taken in times.items()}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -278,7 +279,7 @@ def _or_frames(path: Path) -> Path:
     return path.with_suffix("") if not path.exists() and path.with_suffix("").is_dir() else path
 
 
-FOLDED: dict[str, Callable[[Path, str, int], Labelled]] = {"ucf101": read_ucf101, "hmdb51": read_hmdb51}
+FOLDED: dict[str, Callable[..., Labelled]] = {"ucf101": read_ucf101, "hmdb51": read_hmdb51}
 """Data sets that come with three ways to split them."""
 
 LAYOUTS = {
@@ -288,3 +289,8 @@ LAYOUTS = {
     "hmdb51": Layout(partial(read_hmdb51, fold=1), "hmdb51_org/<class>/*.avi and testTrainMulti_7030_splits/*.txt"),
     "folder": Layout(read_class_folders, "folders train/<class>/<video> and val/<class>/<video>"),
 }
+
+
+def folded(fold: int) -> dict[str, Layout]:
+    """All layouts, with one of the three ways to split those that come with several."""
+    return LAYOUTS | {name: replace(LAYOUTS[name], read=partial(read, fold=fold)) for name, read in FOLDED.items()}

@@ -121,4 +121,4 @@ layouts = {
 
 def prediction(folder):
     video(folder / "a.mp4", 0, 30)
-    return ["a.mp4", "--window", "0.5", "--threads", "1"]
+    return ["a.mp4", "--window", "0.5"]

@@ -15,9 +15,11 @@ from vergence.contract.identity import Identity
 from vergence.core.errors import VergenceError
 from vergence.core.files import save_tensors
 from vergence.engine.evaluate import run_evaluation
-from vergence.video.ata.drawing import chained, colours
-from vergence.video.ata.prediction import windows
-from vergence.video.data import Kept, View
+from vergence.engine.weights import metadata
+from vergence.video.ata.pictures import chained, place_colours
+from vergence.video.ata.predict import windows
+from vergence.video.data import Kept
+from vergence.video.settings import ClipView
 from video.ata import fixtures
 
 SYSTEM = catalogue.load("ata")
@@ -33,7 +35,7 @@ def weights(tmp_path):
         torch.manual_seed(0)
         path = tmp_path / f"{variant}.safetensors"
         identity = Identity("ata", "tiny", variant, config, facts)
-        save_tensors(path, SYSTEM.build(config, facts).state_dict(), identity.metadata(SYSTEM))
+        save_tensors(path, SYSTEM.build(config, facts).state_dict(), metadata(identity, SYSTEM))
         return path
 
     return make
@@ -51,7 +53,7 @@ def video(count, fps=10.0):
 
 
 def test_windows_cover_a_video_and_the_last_is_flush_with_its_end():
-    view = View(frames=4, sampling="uniform", size=8, resize=8, jitter=(8, 8))
+    view = ClipView(frames=4, sampling="uniform", size=8, resize=8, jitter=(8, 8))
     found = windows(view, video(47), seconds=2.0, hop=1.0)
     assert [(w.first, w.last) for w in found] == [(0, 19), (10, 29), (20, 39), (27, 46)]
     assert found[1].places == (12, 17, 22, 27)
@@ -60,7 +62,7 @@ def test_windows_cover_a_video_and_the_last_is_flush_with_its_end():
 
 
 def test_a_window_is_what_a_clip_of_training_spans_unless_said_otherwise():
-    view = View(frames=8, sampling="dense", stride=2, rate=20.0, size=8, resize=8, jitter=(8, 8))
+    view = ClipView(frames=8, sampling="dense", stride=2, rate=20.0, size=8, resize=8, jitter=(8, 8))
     found = windows(view, video(40), 0, 0)  # 8 * 2 frames at 20 a second: 0.8 seconds, 8 of these frames
     assert [(w.first, w.last) for w in found][:3] == [(0, 7), (4, 11), (8, 15)]
     assert [(w.first, w.last) for w in windows(view, video(5), 0, 0)] == [(0, 4)]
@@ -69,7 +71,7 @@ def test_a_window_is_what_a_clip_of_training_spans_unless_said_otherwise():
 def test_followed_places_are_the_composition_of_matches():
     matches = torch.tensor([[1, 2, 0], [2, 0, 1]])
     assert chained(matches).tolist() == [[0, 1, 2], [1, 2, 0], [0, 1, 2]]
-    assert len({tuple(c) for c in colours(5).tolist()}) == 25
+    assert len({tuple(c) for c in place_colours(5).tolist()}) == 25
 
 
 # Prediction ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""What alignment costs: against the published loop, part by part, within a block, and as clips grow.
+"""What alignment costs: against the published loop, part by part, within a block, and as clips grow; and what reading
+clips costs.
 
 ``python -m vergence.video.ata.bench FILE.png`` measures and draws how a block's time grows with frames and with
 patches, aligned and joint.
@@ -6,61 +7,82 @@ patches, aligned and joint.
 
 from __future__ import annotations
 
-import statistics
+import atexit
+import shutil
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from vergence.contract.benchmark import Contest
-from vergence.core.files import replacing
+from vergence.contract.loader import InOrder
 from vergence.core.seeding import generator
+from vergence.data.video import Frame, open_video, write_video
+from vergence.drawing.figure import Growth, growth
 from vergence.nn.temporal import Alignment, TemporalAttention
 from vergence.nn.video_vit import FactorisedBlock, JointBlock
 from vergence.ops.alignment import align, dealign, order, similarities
 from vergence.ops.assignment import assign, solve_with_scipy
 from vergence.reference import alignment as plain
-from vergence.video.ata import reading
+from vergence.video.data import Clips, Labelled, even_places, middle_clip
+from vergence.video.settings import ClipView
 
 CLIPS, FRAMES, SIDE, WIDTH, HEADS = 8, 16, 14, 768, 12
-ALIGNMENT = "align and de-align 8 x 16 frames of 14 x 14 patches"
-PUBLISHED = "published loop"
-GROWTH = "ViT-B block of ATA, {} frames of 14 x 14 patches"
+SECONDS, RATE, HEIGHT, ACROSS = 10, 30, 256, 340
+"""A clip of Kinetics, as it is usually stored."""
+VIDEOS, DRAWS = 4, 32
+"""Files that training clips are read from, and the number of these clips."""
+VIEW = ClipView()
 
 
 def contests() -> Iterator[Contest]:
-    """Alignment as a whole and in parts, and blocks of ViT-B, forward."""
-    yield Contest(ALIGNMENT, _lazy(_whole), {PUBLISHED: _lazy(_published)})
-    yield Contest("similarities of 8 x 15 pairs", _lazy(_similar), {"pair by pair": _lazy(_similar_in_turn)})
+    """Alignment as a whole and in parts, blocks of ViT-B, forward, and clips read from 10 seconds of 340 x 256."""
+    title = "align and de-align 8 x 16 frames of 14 x 14 patches"
+    yield Contest("alignment", title, _lazy(_whole), {"published loop": _lazy(_published)})
+    rivals = {"pair by pair": _lazy(_similar_in_turn)}
+    yield Contest("similarities", "similarities of 8 x 15 pairs", _lazy(_similar), rivals)
     for kind in ("moving", "random"):
-        rivals = {"SciPy, one after another": _lazy(_scipy, kind), "greedy": _lazy(_solved, kind, "greedy"),
-                  "Sinkhorn": _lazy(_solved, kind, "sinkhorn")}  # fmt: skip
-        yield Contest(f"120 matches of 196 {kind} patches", _lazy(_solved, kind, "exact"), rivals)
-    yield Contest("gathers, there and back", _lazy(_gathers), {"one-hot matrices": _lazy(_one_hot)})
-    yield Contest("temporal attention, aligned", _lazy(_attention, True), {"not aligned": _lazy(_attention, False)})
+        rivals = {
+            "SciPy, one after another": _lazy(_scipy, kind),
+            "greedy": _lazy(_solved, kind, "greedy"),
+            "Sinkhorn": _lazy(_solved, kind, "sinkhorn"),
+        }
+        title = f"120 matches of 196 {kind} patches"
+        yield Contest(f"matches-{kind}", title, _lazy(_solved, kind, "exact"), rivals)
+    rivals = {"one-hot matrices": _lazy(_one_hot)}
+    yield Contest("gathers", "gathers, there and back", _lazy(_gathers), rivals)
+    rivals = {"not aligned": _lazy(_attention, False)}
+    yield Contest("attention", "temporal attention, aligned", _lazy(_attention, True), rivals)
     for frames in (2, 4, 8, 16):
         rivals = {"joint attention": _lazy(block, "joint", frames, SIDE)}
         if frames == 8:
             rivals["factorised"] = _lazy(block, "factorised", frames, SIDE)
-        yield Contest(GROWTH.format(frames), _lazy(block, "ata", frames, SIDE), rivals)
-    yield from reading.contests()
+        title = f"ViT-B block of ATA, {frames} frames of 14 x 14 patches"
+        yield Contest(f"block-{frames}", title, _lazy(block, "ata", frames, SIDE), rivals)
+    rivals = {"every frame decoded": _decoded_whole, "decoded by seeking, scaled afterwards": _scaled_afterwards}
+    yield Contest("clip", "a clip of 8 frames, 32 apart, of 10 s of video", _clip, rivals)
+    # Starting the processes that read is included.
+    rivals = {"by the process that trains": partial(_drawn, 0)}
+    yield Contest("training-clips", f"{DRAWS} training clips read by 2 processes", partial(_drawn, 2), rivals)
 
 
 def _lazy(make: Callable[..., Callable[[], Any]], *arguments: Any) -> Callable[[], Any]:
-    """Made when first called: those who list contests want one of them."""
-    made = cache(make)
-    return lambda: made(*arguments)()
+    """Work that is prepared when it is first called: a list of all contests is needed to run one of them."""
+    prepared = cache(make)
+    return lambda: prepared(*arguments)()
 
 
 def moving(clips: int, frames: int, side: int, width: int = WIDTH) -> Tensor:
-    """Features (B, T, N, C) of a smooth texture that drifts by a patch a frame, a little noise in each."""
+    """Features (B, T, N, C) of a smooth texture that drifts by one patch per frame, a little noise in each."""
     source = generator("bench", clips, frames, side)
     ground = torch.randn(clips, 64, side + frames, side + frames, generator=source)
     ground = F.avg_pool2d(ground, 3, 1, 1)
@@ -84,8 +106,8 @@ def _whole() -> Callable[[], Any]:
     x = _features("moving")
 
     def run() -> Tensor:
-        found = order(x)
-        return dealign(align(x, found), found)
+        places = order(x)
+        return dealign(align(x, places), places)
 
     return run
 
@@ -120,8 +142,8 @@ def _scipy(kind: str) -> Callable[[], Any]:
 
 def _gathers() -> Callable[[], Any]:
     x = _features("moving")
-    found = order(x)
-    return lambda: dealign(align(x, found), found)
+    places = order(x)
+    return lambda: dealign(align(x, places), places)
 
 
 def _one_hot() -> Callable[[], Any]:
@@ -145,71 +167,117 @@ def _attention(aligned: bool) -> Callable[[], Any]:
     return partial(attention, x, order(x) if aligned else None)
 
 
+@cache
+def _joint() -> JointBlock:
+    return JointBlock(WIDTH, HEADS).eval().requires_grad_(False)
+
+
+@cache
+def _factorised() -> tuple[FactorisedBlock, TemporalAttention]:
+    """A block, and its operator over time."""
+    attention = TemporalAttention(WIDTH, HEADS)
+    return FactorisedBlock(WIDTH, HEADS, attention).eval().requires_grad_(False), attention
+
+
 def block(kind: str, frames: int, side: int) -> Callable[[], Any]:
     """A block of ViT-B on one clip, forward."""
-    x = moving(1, frames, side)
-    cls = torch.zeros(1, WIDTH)
-    made: nn.Module
+    x, cls = moving(1, frames, side), torch.zeros(1, WIDTH)
     if kind == "joint":
-        made = JointBlock(WIDTH, HEADS)
-    else:
-        made = FactorisedBlock(WIDTH, HEADS, TemporalAttention(WIDTH, HEADS))
-    made.eval().requires_grad_(False)
+        return partial(_joint(), cls, x)
+    factorised, attention = _factorised()
+    if kind == "factorised":
+        return partial(factorised, cls, x)
     alignment = Alignment()
-    if kind != "ata":
-        return partial(made, cls, x)
-
-    def run() -> Any:
-        return made.within_frames(cls, alignment.along(alignment.order(x), made.temporal, x))  # type: ignore[operator,arg-type]
-
-    return run
+    return lambda: factorised.within_frames(cls, alignment.along(alignment.order(x), attention, x))
 
 
-# Growth --------------------------------------------------------------------------------------------------------------
-
-
-def growth(
-    path: Path, frames: Sequence[int] = (2, 4, 8, 16, 32), sides: Sequence[int] = (7, 10, 14, 20, 28), rounds: int = 3
-) -> Path:
+def draw(path: Path, frames: Sequence[int] = (2, 4, 8, 16, 32), sides: Sequence[int] = (7, 10, 14, 20, 28)) -> Path:
     """Time blocks at each size and draw them: over frames of 14 x 14 patches, and over patches of 8 frames."""
-    from matplotlib.figure import Figure
-
-    kinds = {"ata": ("ATA", "#3b6fb6"), "factorised": ("factorised", "#7fb069"), "joint": ("joint", "#8a8d94")}
-    figure = Figure(figsize=(9.4, 3.8), dpi=110, layout="constrained")
-    over = (("frames of 14 x 14 patches", frames, [(t, SIDE) for t in frames]),
-            ("patches in each of 8 frames", [s * s for s in sides], [(8, s) for s in sides]))  # fmt: skip
-    for axis, (name, ticks, sizes) in zip(figure.subplots(1, 2), over, strict=True):
-        times: dict[str, list[float]] = {kind: [] for kind in kinds}
-        for size in sizes:
-            for kind, seconds in _seconds({kind: block(kind, *size) for kind in kinds}, rounds).items():
-                times[kind].append(seconds)
-        for kind, (label, colour) in kinds.items():
-            axis.loglog(ticks, times[kind], "o-", color=colour, label=label)
-        crossed = next((t for t, a, j in zip(ticks, times["ata"], times["joint"], strict=True) if a < j), None)
-        axis.set_title("" if crossed is None else f"ATA is below joint attention from {crossed} on", fontsize=10)
-        share = [f"{1 - f / a:.0%}" for f, a in zip(times["factorised"], times["ata"], strict=True)]
-        axis.set_xlabel(f"{name}\nalignment's share of ATA: {', '.join(share)}")
-        axis.set_ylabel("seconds a ViT-B block")
-        axis.set_xticks(ticks, map(str, ticks))
-        axis.minorticks_off()
-        axis.legend(frameon=False)
-    with replacing(path) as partial_:
-        figure.savefig(partial_, format="png")
-    return path
+    kinds = {"ATA": "ata", "factorised": "factorised", "joint": "joint"}
+    panels = []
+    for name, ticks, sizes in (
+        ("frames of 14 x 14 patches", frames, [(t, SIDE) for t in frames]),
+        ("patches in each of 8 frames", [s * s for s in sides], [(8, s) for s in sides]),
+    ):
+        runs = {label: [_lazy(block, kind, *size) for size in sizes] for label, kind in kinds.items()}
+        panels.append(Growth(name, ticks, runs, crossing))
+    return growth(path, panels, "seconds per ViT-B block")
 
 
-def _seconds(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The median time of each, taken in turns."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for run in runs.values():
-        run()
-    for _ in range(rounds):
-        for name, run in runs.items():
-            began = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - began)
-    return {name: statistics.median(found) for name, found in times.items()}
+def crossing(times: Mapping[str, Sequence[tuple[int, float]]]) -> str:
+    """From which size on ATA takes less time than joint attention, and how much of its time alignment takes."""
+    pairs = zip(times["ATA"], times["joint"], strict=True)
+    below = next((size for (size, ours), (_, joint) in pairs if ours < joint), None)
+    pairs = zip(times["factorised"], times["ATA"], strict=True)
+    shares = ", ".join(f"{1 - without / ours:.0%}" for (_, without), (_, ours) in pairs)
+    parts = [] if below is None else [f"ATA is below joint attention from {below} on"]
+    return "\n".join([*parts, f"alignment's share of ATA: {shares}"])
+
+
+# Reading clips -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _files() -> tuple[Path, ...]:
+    """Videos with a texture that moves, written for this process alone."""
+    folder = Path(tempfile.mkdtemp(prefix="vergence-bench-"))
+    atexit.register(shutil.rmtree, folder, True)
+    return tuple(write_video(folder / f"{n}.mp4", _moving(n), RATE) for n in range(VIDEOS))
+
+
+def _moving(seed: int) -> Iterator[Frame]:
+    random = np.random.default_rng(seed)
+    coarse = random.integers(0, 256, (40, 60, 3), dtype=np.uint8).repeat(12, 0).repeat(12, 1)
+    for step in range(SECONDS * RATE):
+        top, left = step % (len(coarse) - HEIGHT), (2 * step) % (coarse.shape[1] - ACROSS)
+        yield np.ascontiguousarray(coarse[top : top + HEIGHT, left : left + ACROSS])
+
+
+def _clip() -> Any:
+    video = open_video(_files()[0])
+    return middle_clip(VIEW, video, even_places(VIEW, video))
+
+
+def _decoded_whole() -> Any:
+    video = open_video(_files()[0])
+    frames = np.stack(list(video))[even_places(VIEW, video)]
+    return _cut(frames)
+
+
+def _scaled_afterwards() -> Any:
+    video = open_video(_files()[0])
+    return _cut(video.at(even_places(VIEW, video)))
+
+
+def _cut(frames: Frame) -> Any:
+    pixels = torch.from_numpy(frames).permute(0, 3, 1, 2).float() / 255
+    height, width = VIEW.resize, round(ACROSS * VIEW.resize / HEIGHT)
+    scaled = F.interpolate(pixels, (height, width), mode="bilinear", antialias=True)
+    left = (width - VIEW.size) // 2
+    return (scaled[..., left : left + VIEW.size] - 0.5) / 0.5
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """Training clips by number, so that a pass has an end and reads nothing ahead of it."""
+
+    clips: Clips
+
+    def __getitem__(self, index: int) -> Any:
+        return self.clips.draw(index % VIDEOS, generator("bench", index))
+
+    def __len__(self) -> int:
+        return DRAWS
+
+    @staticmethod
+    def collate(samples: list[Any]) -> Any:
+        return Clips.collate(samples)
+
+
+def _drawn(workers: int) -> Any:
+    data = _Draws(Clips(Labelled(_files(), (0,) * VIDEOS, ("moves",)), VIEW))
+    return list(InOrder(data, range(DRAWS), 4, workers))
 
 
 if __name__ == "__main__":
-    print(growth(Path(sys.argv[1] if len(sys.argv) > 1 else "growth.png")))
+    print(draw(Path(sys.argv[1] if len(sys.argv) > 1 else "growth.png")))

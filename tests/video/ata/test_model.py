@@ -7,8 +7,10 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from vergence.core.errors import VergenceError
-from vergence.core.files import save_tensors
-from vergence.video.ata.models import SIZES, VARIANTS, blocks_of, build, closed_form, load_image_weights
+from vergence.core.files import load_state, save_tensors
+from vergence.video.ata.model import SIZES, TEMPORAL, blocks_of, build, closed_form, load_image_weights
+from vergence.video.ata.settings import VARIANTS
+from vergence.video.ata.system import SYSTEM
 
 SMALL = {"size": "tiny", "width": 64, "classes": 7, "frames": 4, "image": 32}
 
@@ -22,7 +24,7 @@ def counted(variant, **arguments):
     return sum(p.numel() for p in model.parameters()), counter.get_total_flops() // 2
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", TEMPORAL)
 def test_every_variant_costs_what_the_closed_form_says(variant):
     cost = closed_form(variant, **SMALL)
     assert counted(variant, **SMALL) == (cost.parameters, cost.macs)
@@ -56,7 +58,7 @@ def test_stages_are_quarters_of_the_blocks():
     assert build("ata-1", **SMALL, aligned=(2,)).aligned == (2,)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", TEMPORAL)
 def test_every_variant_answers_and_learns(variant):
     torch.manual_seed(0)
     model = build(variant, **SMALL)
@@ -122,12 +124,16 @@ def saved(tmp_path, state, kind="timm"):
     return tmp_path / "vit.pth"
 
 
+def start(model, path):
+    return load_image_weights(model, load_state(path), str(path))
+
+
 @pytest.mark.parametrize("kind", ["timm", "torchvision"])
 @pytest.mark.parametrize("variant", ["averaging", "joint", "factorised", "ata", "ata-conv"])
 def test_a_video_model_starts_as_the_image_model(tmp_path, variant, kind):
     state = image_weights(grid=4)
     model = build(variant, **SMALL)
-    drawn = load_image_weights(model, saved(tmp_path, state, kind))
+    drawn = start(model, saved(tmp_path, state, kind))
     for name, value in model.state_dict().items():
         if ".temporal." not in name and not name.startswith(("head.", "time_embed")):
             assert torch.equal(value, state[name])
@@ -143,7 +149,7 @@ def test_a_still_clip_then_has_the_image_models_features(tmp_path):
     path = saved(tmp_path, {k: v * 0.1 for k, v in image_weights(grid=4).items()})
     image, video = build("averaging", **{**SMALL, "frames": 1}), build("ata", **SMALL)
     for model in (image, video):
-        load_image_weights(model.eval(), path)
+        start(model.eval(), path)
     with torch.no_grad():
         video.blocks[0].temporal.fc.weight.zero_()  # the one that does not begin with nothing
         picture = torch.randn(2, 1, 3, 32, 32)
@@ -157,7 +163,7 @@ def test_a_still_clip_then_has_the_image_models_features(tmp_path):
 def test_grids_tubelets_and_classifiers_are_fitted(tmp_path):
     state = image_weights(classes=7, grid=2)
     model = build("factorised", **SMALL, tubelet=2)
-    drawn = load_image_weights(model, saved(tmp_path, state))
+    drawn = start(model, saved(tmp_path, state))
     assert model.pos_embed.shape == (1, 17, 64)
     assert torch.equal(model.pos_embed[:, 0], state["pos_embed"][:, 0])
     assert torch.equal(model.patch_embed.proj.weight[:, :, 1], state["patch_embed.proj.weight"])
@@ -181,7 +187,7 @@ def test_a_timesformer_brings_its_own_attention_over_time(tmp_path):
     path = tmp_path / "timesformer.pyth"
     torch.save({"model_state": {f"model.{name}": value for name, value in state.items()}}, path)
     model = build("ata", **SMALL)
-    assert set(load_image_weights(model, path)) == {"head.weight", "head.bias"}
+    assert set(start(model, path)) == {"head.weight", "head.bias"}
     assert torch.equal(model.blocks[3].temporal.attn.proj.weight, state["blocks.3.temporal_attn.proj.weight"])
     assert torch.equal(model.time_embed, state["time_embed"][:, ::2])
 
@@ -200,7 +206,7 @@ def test_other_weights_are_refused_and_change_nothing(tmp_path, state, message):
     model = build("ata", **SMALL)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     with pytest.raises(VergenceError, match=message):
-        load_image_weights(model, saved(tmp_path, state))
+        start(model, saved(tmp_path, state))
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
@@ -208,3 +214,17 @@ def test_sizes_are_those_of_the_image_models():
     assert {name: (s.width, s.depth, s.heads) for name, s in SIZES.items() if name.endswith("16")} == {
         "ti16": (192, 12, 3), "s16": (384, 12, 6), "b16": (768, 12, 12), "l16": (1024, 24, 16),
     }  # fmt: skip
+
+
+def test_every_variant_is_a_kind_of_model():
+    assert {name: dict(v.changes) for name, v in VARIANTS.items()} == {
+        name: {"model.temporal": name} for name in TEMPORAL
+    }
+
+
+def test_a_start_from_image_weights_says_what_is_new(tmp_path):
+    path = saved(tmp_path, image_weights(classes=4, grid=5, width=32))
+    config = SYSTEM.configure("tiny", "ata", {"pretrained": str(path)})
+    said = SYSTEM.load_pretrained(config, SYSTEM.build(config, SYSTEM.settings.facts(4)), load_state(path))
+    assert said.startswith("the model starts from an image or video ViT; new: ")
+    assert "temporal.fc" in said

@@ -1,22 +1,22 @@
-"""The models that are compared, by variant and size; what they cost, in closed form; and where their weights start."""
+"""The models that are compared, by variant and size; what they cost, in closed form; where their weights start; and
+what they respond to."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError, did_you_mean
-from vergence.core.files import load_archive, load_tensors
 from vergence.nn.temporal import Alignment
 from vergence.nn.video_vit import VideoViT
 from vergence.nn.vit import resampled, usual_names
+from vergence.video.ata.settings import Config
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ SIZES: Mapping[str, Size] = MappingProxyType(
 )
 """``mini`` and ``tiny`` train in minutes on small clips; the others are the image models' own sizes."""
 
-VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+TEMPORAL: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "averaging": {"modelling": "averaging"},
         "joint": {"modelling": "joint"},
@@ -77,11 +77,38 @@ def build(variant: str, *, size: str, classes: int, frames: int, image: int, **o
     return VideoViT(classes, frames=frames, image=image, **_chosen(variant, size, options))
 
 
+def configured(config: Config, classes: int) -> VideoViT:
+    """The model that settings name."""
+    model, data = config.model, config.data
+    chosen = {"aligned": model.blocks} if model.blocks else {}
+    network = build(
+        model.temporal,
+        size=model.size,
+        classes=classes,
+        frames=data.frames,
+        image=data.size,
+        tubelet=model.tubelet,
+        drop_path=model.drop_path,
+        dropout=model.dropout,
+        **chosen,
+    )
+    if model.init == "scaled":
+        _scale_weights(network)
+    return network
+
+
+def _scale_weights(model: nn.Module) -> None:
+    """Draw weights anew so that layers of any width pass on what they get; those that start at zero stay there."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Conv2d | nn.Conv3d) and (module.weight.is_meta or module.weight.any()):
+            nn.init.trunc_normal_(module.weight, std=module.weight[0].numel() ** -0.5)
+
+
 def _chosen(variant: str, size: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    for kind, name, known in (("variant", variant, VARIANTS), ("size", size, SIZES)):
+    for kind, name, known in (("variant", variant, TEMPORAL), ("size", size, SIZES)):
         if name not in known:
             raise VergenceError(f"there is no {kind} {name!r} of ata{did_you_mean(name, known)}")
-    chosen = {**vars(SIZES[size]), **VARIANTS[variant], **options}
+    chosen = {**vars(SIZES[size]), **TEMPORAL[variant], **options}
     stages = chosen.pop("stages", ())
     chosen.setdefault("aligned", blocks_of(stages, chosen["depth"]))
     return chosen
@@ -103,7 +130,7 @@ class Cost:
     macs: int
     """Multiply-adds of all matrix products, those between frames included."""
     matching: int
-    """How many of them are similarities between frames; what the solver does after them are no products."""
+    """The number of those that are similarities between frames; what the solver does after them are no products."""
 
 
 def closed_form(variant: str, *, size: str, classes: int, frames: int, image: int, **options: Any) -> Cost:
@@ -125,16 +152,16 @@ def closed_form(variant: str, *, size: str, classes: int, frames: int, image: in
     else:
         weights, products = {
             "attention": (5 * d * d + 7 * d, 5 * t * n * d * d + 2 * n * t * t * d),
-            "conv": (6 * d, 0),  # three numbers a channel: sums, no products of matrices
+            "conv": (6 * d, 0),  # three numbers per channel: sums, no products of matrices
             "shift": (d * d + 3 * d, t * n * d * d),
             "mean": (0, 0),
         }[operator]
         parameters += depth * weights
         block = within + (1 + t * n) * 8 * d * d + products
-    found = math.ceil(len(set(chosen["aligned"])) / chosen.get("share", 1))
+    matched = math.ceil(len(set(chosen["aligned"])) / chosen.get("share", 1))
     if chosen.get("alignment", Alignment()).method == "random":
-        found = 0
-    matching = found * (t - 1) * n * n * d
+        matched = 0
+    matching = matched * (t - 1) * n * n * d
     macs = 3 * p * p * tubelet * d * t * n + depth * block + d * classes + matching
     return Cost(parameters, macs, matching)
 
@@ -142,36 +169,35 @@ def closed_form(variant: str, *, size: str, classes: int, frames: int, image: in
 # Where their weights start -------------------------------------------------------------------------------------------
 
 
-def load_image_weights(model: VideoViT, path: Path) -> tuple[str, ...]:
-    """Start a model from an image ViT in a local file: safetensors or a torch archive, under timm's or torchvision's
-    names; or from a TimeSformer.
+def load_image_weights(model: VideoViT, state: Mapping[str, Tensor], source: str) -> tuple[str, ...]:
+    """Start a model from tensors of an image ViT, under timm's or torchvision's names, or of a TimeSformer; errors name
+    their ``source``.
 
     Places are resampled to the model's grid and times to its frames; tubelets begin with their middle frame (Arnab et
     al., 2021); attention over time begins as a copy of attention in space (Bertasius et al., 2021), behind layers that
     begin with nothing. A classifier of as many classes is taken over. Returns the names that stay as they were drawn.
     """
-    path = Path(path)
-    state = usual_names(load_tensors(path)[0] if path.suffix == ".safetensors" else load_archive(path))
+    state = usual_names(state)
     own = model.state_dict()
     for name in ("patch_embed.proj.weight", "cls_token", "pos_embed", "blocks.0.attn.qkv.weight"):
         if name not in state:
-            raise VergenceError(f"{path} has no {name!r}: expected the weights of an image ViT")
+            raise VergenceError(f"{source} has no {name!r}: expected the weights of an image ViT")
     blocks = len({name.split(".")[1] for name in state if name.startswith("blocks.")})
     if blocks > len(model.blocks):
-        raise VergenceError(f"{path} has {blocks} blocks, this model has {len(model.blocks)}")
+        raise VergenceError(f"{source} has {blocks} blocks, this model has {len(model.blocks)}")
     if not (state["pos_embed"].dim() == 3 and state["pos_embed"].shape[1] > 1):
-        raise VergenceError(f"{path} has places of shape {tuple(state['pos_embed'].shape)}, expected (1, 1 + N, C)")
+        raise VergenceError(f"{source} has places of shape {tuple(state['pos_embed'].shape)}, expected (1, 1 + N, C)")
     for index in range(len(model.blocks)):
-        for source, target in (("norm1", "temporal.norm"), ("attn.qkv", "temporal.attn.qkv"),
+        for space, time in (("norm1", "temporal.norm"), ("attn.qkv", "temporal.attn.qkv"),
                                ("attn.proj", "temporal.attn.proj")):  # fmt: skip
             for kind in ("weight", "bias"):
-                copied = state.get(f"blocks.{index}.{source}.{kind}")
+                copied = state.get(f"blocks.{index}.{space}.{kind}")
                 if copied is not None and model.attends_over_time:
-                    state.setdefault(f"blocks.{index}.{target}.{kind}", copied)
+                    state.setdefault(f"blocks.{index}.{time}.{kind}", copied)
     try:
         state["pos_embed"] = resampled(state["pos_embed"], (model.grid, model.grid))
     except ValueError as error:
-        raise VergenceError(f"{path}: {error}") from None
+        raise VergenceError(f"{source}: {error}") from None
     if "time_embed" in state and model.time_embed is not None:
         state["time_embed"] = F.interpolate(state["time_embed"].mT, model.frames, mode="nearest").mT
     state["patch_embed.proj.weight"] = _inflated(state["patch_embed.proj.weight"], own["patch_embed.proj.weight"])
@@ -181,12 +207,12 @@ def load_image_weights(model: VideoViT, path: Path) -> tuple[str, ...]:
     for name, value in taken.items():
         if value.shape != own[name].shape:
             raise VergenceError(
-                f"{path} has {name!r} of shape {tuple(value.shape)}, this model needs {tuple(own[name].shape)}"
+                f"{source} has {name!r} of shape {tuple(value.shape)}, this model needs {tuple(own[name].shape)}"
             )
     drawn = tuple(name for name in own if name not in taken)
     missing = [name for name in drawn if not name.startswith(("head.", "time_embed")) and ".temporal." not in name]
     if missing:
-        raise VergenceError(f"{path} has no {missing[0]!r}: expected a ViT of {len(model.blocks)} blocks")
+        raise VergenceError(f"{source} has no {missing[0]!r}: expected a ViT of {len(model.blocks)} blocks")
     model.load_state_dict({**own, **taken})
     return drawn
 
@@ -195,6 +221,30 @@ def _inflated(kernel: Tensor, wanted: Tensor) -> Tensor:
     """A kernel of patches (C, 3, p, p) as one of tubelets (C, 3, t, p, p) that sees their middle frame."""
     if wanted.dim() == 4 or kernel.dim() != 4:
         return kernel
-    made = kernel.new_zeros(*kernel.shape[:2], wanted.shape[2], *kernel.shape[2:])
-    made[:, :, wanted.shape[2] // 2] = kernel
-    return made
+    inflated = kernel.new_zeros(*kernel.shape[:2], wanted.shape[2], *kernel.shape[2:])
+    inflated[:, :, wanted.shape[2] // 2] = kernel
+    return inflated
+
+
+# What they respond to ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """What a network makes of a clip."""
+
+    scores: Tensor
+    """Probabilities of the classes, (K,)."""
+    last: Tensor
+    """The mean over channels before the classifier, by time and place: (T, h, w)."""
+    inner: Tensor
+    """The same after the temporal operator of an inner block."""
+
+
+def respond(model: VideoViT, clip: Tensor, block: int = -1) -> Response:
+    """The response to a clip (T, 3, S, S); ``block`` is the inner one (-1: the seventh of twelve, the middle one of
+    others)."""
+    at = len(model.blocks) // 2 if block < 0 else block
+    scores = model(clip[None])[0].float().softmax(0).cpu()
+    last, inner = (model.maps(clip[None], where)[0].float().cpu() for where in (None, at))
+    return Response(scores, last, inner)

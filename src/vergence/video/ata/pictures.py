@@ -1,7 +1,8 @@
-"""Which patches were matched from frame to frame, and what networks respond to, as pictures."""
+"""Pictures of what networks do with a clip: labels over time, matched patches, and responses."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,15 @@ from torch import Tensor
 
 from vergence.contract.inputs import Artifact
 from vergence.core.files import replacing
+from vergence.drawing.figure import colours, figure, saved
 from vergence.drawing.grid import overlay
-from vergence.nn.video_vit import VideoViT
-from vergence.video.ata.settings import Facts
-from vergence.video.data import View
+from vergence.video.ata.model import Response
+from vergence.video.settings import ClipView
 
 MOST = 8
 """Frames drawn side by side."""
+LABELS = 5
+"""Labels in tables and curves in plots."""
 TILE, GAP, STRIP = 176, 6, 20
 """Side of a tile, space between tiles, and height of the line above one, in pixels."""
 
@@ -65,14 +68,14 @@ def _draw(picture: Image.Image, lines: Sequence[Line]) -> None:
             draw.ellipse((x1 - width, y1 - width, x1 + width, y1 + width), colour)
 
 
-def shown(clip: Tensor, view: View) -> Tensor:
+def shown(clip: Tensor, view: ClipView) -> Tensor:
     """A normalised clip (T, 3, S, S) as it looks, in [0, 1]."""
     mean, std = (clip.new_tensor(v).view(3, 1, 1) for v in (view.mean, view.std))
     return (clip * std + mean).clamp(0, 1).float().cpu()
 
 
 def chosen(frames: int) -> list[int]:
-    """Which of so many frames are drawn."""
+    """Which of a number of frames are drawn."""
     places: list[int] = np.unique(np.linspace(0, frames - 1, min(MOST, frames)).astype(int)).tolist()
     return places
 
@@ -86,20 +89,18 @@ def chained(matches: Tensor) -> Tensor:
     return torch.stack(places)
 
 
-def colours(side: int) -> Tensor:
+def place_colours(side: int) -> Tensor:
     """A colour for each place of a grid, (N, 3): red to the right, blue downwards, green against both."""
     across = torch.linspace(0, 1, side).expand(side, side)
     return torch.stack([across, 1 - (across + across.T) / 2, across.T], -1).flatten(0, 1)
 
 
-@torch.no_grad()
-def followed(path: Path, model: VideoViT, clip: Tensor, view: View, title: str) -> Artifact:
-    """Frames above; below, each patch in the colour of the place of the first frame it was followed from, with a line
-    from where it was in the frame before, if that is elsewhere."""
-    matches = model.matches(clip[None])[0].cpu()
-    places, side, frames = chained(matches), model.grid, shown(clip, view)
+def followed(path: Path, frames: Tensor, matches: Tensor, title: str) -> Artifact:
+    """Frames (T, 3, S, S) above; below, each patch in the colour of the place of the first frame it was followed from,
+    with a line from where it was in the frame before, if that is elsewhere; ``matches`` are (T - 1, N)."""
+    places, side = chained(matches), math.isqrt(matches.shape[1])
     step = len(frames) // len(places)  # a tubelet spans several frames
-    palette = colours(side)
+    palette = place_colours(side)
     above, below = [], []
     for time in chosen(len(places)):
         frame = frames[time * step]
@@ -122,21 +123,15 @@ def _moves(match: Tensor, side: int) -> list[Line]:
     return [tuple(line) for line in ((ends + 0.5) / side).tolist()]
 
 
-@torch.no_grad()
-def responses(
-    stem: Path, models: Mapping[str, VideoViT], clip: Tensor, view: View, facts: Facts, block: int = -1
-) -> list[Artifact]:
-    """Figures 1 and 2: frames, then a row a network of its last responses, and of those after the temporal operator
-    of a block (-1: the seventh of twelve, as in the figure)."""
-    frames = shown(clip, view)
+def responses(stem: Path, frames: Tensor, networks: Mapping[str, Response], labels: Sequence[str]) -> list[Artifact]:
+    """Figures 1 and 2: frames (T, 3, S, S), then for each network one row of its last responses, and one of those of an
+    inner block."""
     drawn = chosen(len(frames))
     first = [Tile(frames[t], f"frame {t + 1}") for t in drawn]
     last, inner = [first], [first]
-    for name, model in models.items():
-        scores = model(clip[None])[0].float().softmax(0)
-        answer = f"{name}: {facts.name(int(scores.argmax()))} {float(scores.max()):.0%}"
-        for rows, at in ((last, None), (inner, len(model.blocks) // 2 if block < 0 else block)):
-            maps = model.maps(clip[None], at)[0].float().cpu()
+    for name, response in networks.items():
+        answer = f"{name}: {labels[int(response.scores.argmax())]} {float(response.scores.max()):.0%}"
+        for rows, maps in ((last, response.last), (inner, response.inner)):
             # The sign of a mean over channels has no meaning: what stands out to either side is bright.
             heat = (maps - maps.mean()).abs()[[t * len(maps) // len(frames) for t in drawn]]
             # Side by side as one picture: all frames share a scale.
@@ -154,3 +149,20 @@ def responses(
             ("inner", inner, "after the temporal operator of an inner block"),
         )
     ]
+
+
+def timeline(path: Path, spans: Sequence[tuple[float, float]], scores: Tensor, labels: Sequence[str]) -> Artifact:
+    """The probabilities (W, K) of the likeliest labels over windows, each from and to a time in seconds."""
+    drawn = figure(7.5, 2.6, 120)
+    axis = drawn.subplots()
+    best = scores.max(0).values.argsort(descending=True)[:LABELS].tolist()
+    for colour, label in zip(colours(len(best)), best, strict=True):
+        if len(spans) == 1:
+            axis.hlines(float(scores[0, label]), *spans[0], color=colour, label=labels[label])
+        else:
+            middles = [(start + end) / 2 for start, end in spans]
+            axis.plot(middles, scores[:, label].tolist(), "o-", markersize=2.5, color=colour, label=labels[label])
+    axis.set(xlabel="seconds", ylabel="probability", ylim=(-0.03, 1.03))
+    axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    axis.spines[["top", "right"]].set_visible(False)
+    return Artifact("image", saved(drawn, path), "Labels over time: each point is the middle of a window.")
