@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from vergence.contract.inputs import Artifact, Point
+from vergence.contract.inputs import Artifact
+from vergence.contract.result import Result
 from vergence.core.errors import VergenceError
 from vergence.core.files import unused, write_table
 from vergence.data.images import find_images, fitted, read_image
@@ -18,34 +21,68 @@ from vergence.reid.csalr.model import PartNetwork, attended
 from vergence.reid.csalr.pictures import DOWN, Ctx
 from vergence.reid.csalr.settings import Inputs
 from vergence.reid.data import whole
+from vergence.reid.results import Match, gallery_pictures
 from vergence.search import Index
 from vergence.search.index import descriptors_by
 
+AT_ONCE = 32
+"""Pictures that go through the network together."""
 
-def predict(ctx: Ctx, network: PartNetwork, inputs: Inputs) -> list[Artifact]:
-    """The nearest pictures of each query as a page and as a table, and pictures of attention."""
-    if not inputs.query:
-        raise VergenceError("no picture to find: give --query FILE...")
+
+@dataclass(frozen=True, eq=False)
+class Matches(Result):
+    """The nearest gallery pictures of each query."""
+
+    queries: tuple[str, ...]
+    """Names of the queries."""
+    matches: tuple[tuple[Match, ...], ...]
+    """For each query its matches, the nearest first."""
+    searched: int
+    """The number of pictures in the gallery."""
+    farthest: float
+    """The greatest distance that two pictures can have."""
+    points: tuple[tuple[float, float], ...]
+    """Points whose attention was taken, as shares of the width and height."""
+    attention: tuple[Mapping[str, Tensor], ...]
+    """For each query, what the points look at after each stage with attention, (P, h, w)."""
+
+    def summary(self) -> Mapping[str, Any]:
+        nearest = {
+            Path(query).name: f"{Path(found[0].name).name} at {found[0].distance:.3f}" if found else "no match"
+            for query, found in zip(self.queries, self.matches, strict=True)
+        }
+        return {"searched": self.searched, **nearest}
+
+
+def find(ctx: Ctx, network: PartNetwork, inputs: Inputs) -> Matches:
+    """The nearest pictures of a user's queries."""
     pictures = [read_image(path) for path in inputs.query]
+    shares = _shares(inputs, pictures)
     index = _gallery(ctx, network, inputs)
-    lists, rows, explained = [], [], []
-    for path, picture in zip(inputs.query, pictures, strict=True):
-        matches = _matches(ctx, network, index, path, picture, inputs.top)
-        attention = _explain(ctx, network, path, picture, inputs.points)
-        explained += [Artifact("image", file, caption) for caption, file in attention]
-        lists.append(page.Matches(picture, str(path), matches, attention))
-        rows += [[str(path), rank, m.name, f"{m.distance:.6f}"] for rank, m in enumerate(matches, 1)]
-    table = write_table(ctx.folder / "matches.csv", ["query", "rank", "match", "distance"], rows)
-    note = f"The nearest of {len(index)} pictures, by the distance between descriptors (0 to {_farthest(ctx):.2f})."
-    ranked = page.write_page(ctx.folder / "matches.html", "Matches", note, lists)
     if inputs.index and inputs.gallery is not None:
         index.save(Path(inputs.index))
         ctx.progress.say(f"the gallery is kept in {inputs.index}")
-    return [
-        Artifact("html", ranked, "The nearest pictures of each query, and what attention looks at."),
-        Artifact("table", table, "The same as a table: query, rank, match, distance."),
-        *explained,
-    ]
+    descriptors = _descriptors(ctx, network, pictures)
+    far, places = index.search(descriptors, inputs.top + 1)
+    matches = []
+    for path, distances, found in zip(inputs.query, far.tolist(), places.tolist(), strict=True):
+        named = [Match(index.names[place], distance) for place, distance in zip(found, distances, strict=True)]
+        # A query in the gallery does not find itself.
+        matches.append(tuple(m for m in named if Path(m.name).resolve() != path.resolve())[: inputs.top])
+    attention = tuple(_attention(ctx, network, picture, shares) for picture in pictures)
+    queries = tuple(map(str, inputs.query))
+    return Matches(queries, tuple(matches), len(index), _farthest(ctx), tuple(shares), attention)
+
+
+def _shares(inputs: Inputs, pictures: Sequence[Tensor]) -> list[tuple[float, float]]:
+    """Points in pixels of the first query as shares of its sides; they must be inside every query."""
+    for path, picture in zip(inputs.query, pictures, strict=True):
+        height, width = picture.shape[-2:]
+        for point in inputs.points:
+            if not (0 <= point.x < width and 0 <= point.y < height):
+                raise VergenceError(f"the point {point.x:g},{point.y:g} is outside {path}, which is {width} x {height}")
+    height, width = pictures[0].shape[-2:]
+    return [(p.x / width, p.y / height) for p in inputs.points] or DOWN
 
 
 def _farthest(ctx: Ctx) -> float:
@@ -60,8 +97,6 @@ def _gallery(ctx: Ctx, network: PartNetwork, inputs: Inputs) -> Index:
     view = ctx.config.data
     made_by = f"{descriptors_by(list(network.state_dict().values()))} {view.height}x{view.width}"
     if inputs.gallery is None:
-        if not inputs.index:
-            raise VergenceError("nowhere to look: give --gallery DIR, or --index FILE of an earlier call")
         return Index.load(Path(inputs.index), made_by)
     if not inputs.gallery.is_dir():
         raise VergenceError(f"{inputs.gallery} is not a folder of pictures")
@@ -71,44 +106,70 @@ def _gallery(ctx: Ctx, network: PartNetwork, inputs: Inputs) -> Index:
     return Index(_descriptors(ctx, network, paths), tuple(map(str, paths)), made_by)
 
 
-def _descriptors(ctx: Ctx, network: PartNetwork, paths: Sequence[Path]) -> Tensor:
-    view = ctx.config.data
+def _descriptors(ctx: Ctx, network: PartNetwork, pictures: Sequence[Path | Tensor]) -> Tensor:
+    """Of pictures or of the files they are read from, (N, D)."""
     descriptors = []
-    for start in ctx.progress.track(range(0, len(paths), 32), "gallery"):
-        batch = torch.stack([whole(view, read_image(path)) for path in paths[start : start + 32]])
+    for start in ctx.progress.track(range(0, len(pictures), AT_ONCE), "gallery"):
+        some = [p if isinstance(p, Tensor) else read_image(p) for p in pictures[start : start + AT_ONCE]]
+        batch = torch.stack([whole(ctx.config.data, picture) for picture in some])
         descriptors.append(network(ctx.to_device(batch)).float().cpu())
     return torch.cat(descriptors)
 
 
-def _matches(ctx: Ctx, network: PartNetwork, index: Index, path: Path, picture: Tensor, top: int) -> list[page.Match]:
-    descriptor = network(ctx.to_device(whole(ctx.config.data, picture)[None])).float()
-    far, places = index.search(descriptor, top + 1)
-    matches = []
-    for distance, place in zip(far[0].tolist(), places[0].tolist(), strict=True):
-        name = Path(index.names[place])
-        if name.resolve() == path.resolve():  # a query in the gallery does not find itself
-            continue
-        matches.append(page.Match(read_image(name) if name.exists() else None, str(name), distance))
-    return matches[:top]
-
-
-def _explain(
-    ctx: Ctx, network: PartNetwork, path: Path, picture: Tensor, points: Sequence[Point]
-) -> list[tuple[str, Path]]:
-    """What chosen points of a query look at, in every stage with attention."""
+def _attention(
+    ctx: Ctx, network: PartNetwork, picture: Tensor, shares: Sequence[tuple[float, float]]
+) -> Mapping[str, Tensor]:
     if not network.attention:
-        return []
-    height, width = picture.shape[-2:]
-    for point in points:
-        if not (0 <= point.x < width and 0 <= point.y < height):
-            raise VergenceError(f"the point {point.x:g},{point.y:g} is outside {path}, which is {width} x {height}")
-    shares = [(p.x / width, p.y / height) for p in points] or DOWN
+        return {}
     looks = attended(network, ctx.to_device(whole(ctx.config.data, picture)[None]), shares)[1]
+    return {stage: maps[0].float().cpu() for stage, maps in looks.items()}
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def render(ctx: Ctx, inputs: Inputs, result: Matches) -> list[Artifact]:
+    """The nearest pictures of each query as a page and as a table, and pictures of attention."""
+    gallery = gallery_pictures(inputs.gallery)
+    lists, rows, explained = [], [], list[Artifact]()
+    for path, found, maps in zip(inputs.query, result.matches, result.attention, strict=True):
+        picture = read_image(path)
+        drawn = _explained(ctx, path, picture, result.points, maps)
+        explained += [Artifact("image", file, caption) for caption, file in drawn]
+        lists.append(
+            page.Matches(picture, str(path), [page.Match(gallery(m), m.name, m.distance) for m in found], drawn)
+        )
+        rows += [[str(path), rank, m.name, f"{m.distance:.6f}"] for rank, m in enumerate(found, 1)]
+    table = write_table(ctx.folder / "matches.csv", ["query", "rank", "match", "distance"], rows)
+    note = (
+        f"The nearest of {result.searched} pictures, by the distance between descriptors (0 to {result.farthest:.2f})."
+    )
+    ranked = page.write_page(ctx.folder / "matches.html", "Matches", note, lists)
+    nearest = [
+        page.row(fitted(m.picture, 192), Path(m.name).name, [(fitted(f.picture, 192), f.distance, None) for f in m.found
+                 if f.picture is not None][:8])
+        for m in lists
+    ]  # fmt: skip
+    shown = grid(ctx.folder / "matches.png", nearest, side=1.2)
+    return [
+        Artifact("html", ranked, "The nearest pictures of each query, and what attention looks at."),
+        Artifact("image", shown, "Each query (left) and the nearest pictures of the gallery, with distances."),
+        Artifact("table", table, "The same as a table: query, rank, match, distance."),
+        *explained,
+    ]
+
+
+def _explained(
+    ctx: Ctx, path: Path, picture: Tensor, shares: Sequence[tuple[float, float]], looks: Mapping[str, Tensor]
+) -> list[tuple[str, Path]]:
+    """What the points of a query look at, in every stage with attention."""
+    if not looks:
+        return []
     shown = fitted(picture, 256)
     marks = [(x * shown.shape[-1], y * shown.shape[-2]) for x, y in shares]
     row = [Panel(shown, "query", marks)]
     for stage, maps in looks.items():
-        for number, (heat, mark) in enumerate(zip(maps[0], marks, strict=True), 1):
-            row.append(Panel(overlay(shown, heat.float()), f"{stage}, point {number}", [mark]))
+        for number, (heat, mark) in enumerate(zip(maps, marks, strict=True), 1):
+            row.append(Panel(overlay(shown, heat), f"{stage}, point {number}", [mark]))
     target = unused(ctx.folder / f"{path.stem}-attention.png")
     return [(f"{path.name}: what the circled points look at.", grid(target, [row], side=1.7))]

@@ -162,6 +162,10 @@ class Inputs:
     """Places to draw the attention of, as x,y in pixels of the query; if none is given, three down its middle."""
 
     def __post_init__(self) -> None:
+        if not self.query:
+            raise VergenceError("no picture to find: give --query FILE...")
+        if self.gallery is None and not self.index:
+            raise VergenceError("nowhere to look: give --gallery DIR, or --index FILE of an earlier call")
         if self.top < 1:
             raise VergenceError(f"at least one match is shown, got --top {self.top}")
 

@@ -17,16 +17,17 @@ from vergence.core.errors import VergenceError
 from vergence.data.layouts import read, share
 from vergence.metrics.ranking import Ranked, Taken, distances, rank, rank_descriptors
 from vergence.metrics.rerank import rerank
+from vergence.reid.csalr import predict
 from vergence.reid.csalr.claims import CLAIMS
 from vergence.reid.csalr.model import PartNetwork, build, load_backbone, refine
 from vergence.reid.csalr.pictures import Ctx, draw
-from vergence.reid.csalr.predict import predict
+from vergence.reid.csalr.predict import Matches
 from vergence.reid.csalr.settings import SETTINGS, Config, Facts, Inputs, Protocol
 from vergence.reid.data import LAYOUTS, Viewed, judged, sampled
 from vergence.reid.synth import population
 
 
-class CSALRSystem(System[Config, Facts, PartNetwork, Viewed]):
+class CSALRSystem(System[Config, Facts, PartNetwork, Viewed, Matches]):
     settings = SETTINGS
     layouts = LAYOUTS
     claims = CLAIMS
@@ -101,8 +102,11 @@ class CSALRSystem(System[Config, Facts, PartNetwork, Viewed]):
             scores["unmatched"] = float(ranked.unmatched)
         return scores
 
-    def predict(self, ctx: Ctx, model: PartNetwork, inputs: Inputs) -> Sequence[Artifact]:
-        return predict(ctx, model, inputs)
+    def infer(self, ctx: Ctx, model: PartNetwork, inputs: Inputs) -> Matches:
+        return predict.find(ctx, model, inputs)
+
+    def render(self, ctx: Ctx, inputs: Inputs, result: Matches) -> Sequence[Artifact]:
+        return predict.render(ctx, inputs, result)
 
     def pictures(self, ctx: Ctx, models: Mapping[str, PartNetwork], data: Viewed) -> Sequence[Artifact]:
         return draw(ctx, models, data)
