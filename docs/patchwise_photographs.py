@@ -21,14 +21,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from PIL import Image
 
-from vergence import catalogue
 from vergence.contract.claims import Needs
 from vergence.core.files import write_json, write_text
 from vergence.core.progress import show_progress
 from vergence.data.images import centre, read_image, scaled
 from vergence.data.layouts import find
 from vergence.robustness.classifiers import pretrained
-from vergence.robustness.patchwise.drawing import Shown, attacked_grid
+from vergence.robustness.patchwise.model import attack_of
+from vergence.robustness.patchwise.pictures import Shown, attacked_grid
 from vergence.robustness.patchwise.system import SYSTEM
 from vergence.runs.machine import Runtime
 from vergence.runs.versions import environment
@@ -83,7 +83,7 @@ def measure(source: str) -> dict:
 
 
 def table(found: dict) -> str:
-    """Rows of attack and substitute, a column a target."""
+    """Rows of attack and substitute, one column per target."""
     label = {name: variant.label for name, variant in SYSTEM.variants.items()}
     lines = ["| attack | made with | " + " | ".join(NETWORKS) + " |", "|---|---|" + "---|" * len(NETWORKS)]
     for attack, cells in found["metrics"].items():
@@ -116,7 +116,7 @@ def draw() -> None:
         truth = networks["lite0"](images).argmax(1)
     rows = [shown("clean", images, images, networks, truth)]
     for name in DRAWN:
-        attack = catalogue.load("patchwise").configure("paper", name).attack.made()
+        attack = attack_of(SYSTEM.configure("paper", name).attack)
         changed = attack(networks["lite0"], images, truth, torch.Generator().manual_seed(0))
         rows.append(shown(SYSTEM.variants[name].label, images, changed, networks, truth))
     with tempfile.TemporaryDirectory() as scratch:

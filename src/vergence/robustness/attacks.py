@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError
 from vergence.ops.smooth import gaussian_smooth
+from vergence.robustness.settings import Resize, check_diversity, check_momentum, check_smoothing, check_steps
 
 Logits = Callable[[Tensor], Tensor]
 """Pictures (N, C, H, W) in [0, 1] to logits (N, classes): usually an ``nn.Module``."""
@@ -34,15 +35,14 @@ class Diversity:
     chance: float = 0.7
     grow: float = 330 / 299
     """The side of what the classifier then gets, as a multiple of the picture's."""
-    resize: Literal["nearest", "bilinear"] = "nearest"
+    resize: Resize = "nearest"
     """As the public TensorFlow code enlarges, or as its PyTorch version does."""
 
     def __post_init__(self) -> None:
-        if not (0 <= self.chance <= 1 and 1 < self.grow <= 4):
-            raise VergenceError(f"DI has a chance from 0 to 1 and grows by 1 to 4, got {self.chance} and {self.grow}")
+        check_diversity(self.chance, self.grow)
 
     def __call__(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Images (N, C, H, W) as they were, or (N, C, round(grow H), round(grow W)). One draw a batch."""
+        """Images (N, C, H, W) as they were, or (N, C, round(grow H), round(grow W)). One draw per batch."""
         device = generator.device if generator is not None else None
         chance, size, top, left = torch.rand(4, generator=generator, device=device).tolist()
         if chance >= self.chance:
@@ -85,14 +85,11 @@ class SignAttack:
     """What is added to a step."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.eps <= 1:
-            raise VergenceError(f"a budget is above 0 and at most 1 (255 of 255), got {self.eps:g}")
-        if self.steps < 1 or not self.beta > 0:
-            raise VergenceError(f"an attack has 1 or more steps and a beta above 0, got {self.steps} and {self.beta:g}")
-        if self.smoothing and (self.smoothing < 3 or self.smoothing % 2 == 0):
-            raise VergenceError(f"a kernel to smooth with has an odd side of at least 3, got {self.smoothing}")
-        if self.momentum is not None and not self.momentum >= 0:
-            raise VergenceError(f"a momentum is at least 0, got {self.momentum:g}")
+        check_steps(self.eps, self.steps, self.beta)
+        if self.smoothing:
+            check_smoothing(self.smoothing)
+        if self.momentum is not None:
+            check_momentum(self.momentum)
 
     def __call__(
         self, classifier: Logits, images: Tensor, labels: Tensor, generator: torch.Generator | None = None

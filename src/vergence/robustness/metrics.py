@@ -35,7 +35,7 @@ def fooled(attack: Attack, zoo: Zoo, groups: Sequence[Sequence[str]], images: Te
 
 @dataclass(frozen=True)
 class Transfer:
-    """Success in per cent of an attack: a row a group of substitutes, a column a target."""
+    """Success in per cent of an attack: one row per group of substitutes, one column per target."""
 
     groups: tuple[tuple[str, ...], ...]
     targets: tuple[str, ...]

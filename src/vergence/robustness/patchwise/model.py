@@ -1,18 +1,22 @@
-"""What is published: noise that the budget cuts off is not thrown away but laid around where it was (Eqs. 10-12)."""
+"""The patch-wise attack, in which noise that the budget cuts off is laid around where it was (Eqs. 10-12), and the
+networks that attack and are attacked: four small ones of different shapes, and EfficientNet-Lite."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError
+from vergence.nn.efficientnet_lite import LITE
 from vergence.ops.smooth import surroundings
 from vergence.robustness.attacks import Diversity, SignAttack
+from vergence.robustness.classifiers import Classifier, Zoo, lite, lite_weights
+from vergence.robustness.patchwise.settings import Attack, ModelConfig, Remember, check_projection
 
 
 @dataclass(frozen=True)
@@ -24,15 +28,11 @@ class Projection:
     denoising ones."""
     gamma: float | None = None
     """How far the neighbours move, in [0, 1] as the budget is; none: as far as a step."""
-    remember: Literal["all", "steps"] = "all"
-    """What the cumulative noise holds: steps and projections (Alg. 1, line 8), or steps alone, which the authors' code
-    advises for ensembles of residual networks."""
+    remember: Remember = "all"
+    """What the cumulative noise holds: steps and projections, or steps alone."""
 
     def __post_init__(self) -> None:
-        if self.kernel < 3 or self.kernel % 2 == 0:
-            raise VergenceError(f"a project kernel has an odd side of at least 3, got {self.kernel}")
-        if self.gamma is not None and not 0 <= self.gamma <= 255:
-            raise VergenceError(f"a project factor is at least 0, got {self.gamma:g}")
+        check_projection(self.kernel, self.gamma)
 
     def start(self, attack: SignAttack) -> Callable[[Tensor], Tensor]:
         """Begin with no cumulative noise."""
@@ -42,8 +42,8 @@ class Projection:
 
         def project(step: Tensor) -> Tensor:
             # In units of eps, the noise of the paper's settings is made of whole numbers, halves and eighths: it adds
-            # up without rounding, and what cancels is zero. For other settings, what rounding may leave (so many
-            # additions of so much) is taken off: a sign makes a whole step of any dust.
+            # up without rounding, and what cancels is zero. For other settings, what rounding may leave after as many
+            # additions is taken off: a sign makes a whole step of any dust.
             nonlocal total
             dust = torch.finfo(step.dtype).eps * attack.steps**2 * (stride + reach)
             total = step if total is None else total + step
@@ -80,8 +80,87 @@ def pi_fgsm(
     return SignAttack(eps, steps, beta, diversity, smoothing, momentum, projection)
 
 
+def attack_of(settings: Attack) -> SignAttack:
+    """The attack that settings mean."""
+    return SignAttack(
+        settings.eps / 255,
+        settings.steps,
+        settings.beta,
+        Diversity(settings.chance, settings.grow, settings.resize) if "di" in settings.parts else None,
+        settings.smoothing if "ti" in settings.parts else 0,
+        settings.momentum if "mi" in settings.parts else None,
+        Projection(settings.kernel, settings.projected, settings.remember) if "pi" in settings.parts else None,
+    )
+
+
 def patch_map(noise: Tensor, eps: float, full: Literal["black", "white"] = "black") -> Tensor:
     """Eq. 7 as bytes: ``|noise| * 256 / eps``. At the whole budget that is 256, which a byte holds as 0: black in the
     paper's figures; ``white`` keeps it at 255."""
     values = (noise.detach().abs().float() * 256 / eps + 1e-2).to(torch.int64)
     return (values.remainder(256) if full == "black" else values.clamp(max=255)).to(torch.uint8)
+
+
+# The networks ---------------------------------------------------------------------------------------------------------
+
+
+def _conv(channels: int, side: int, classes: int) -> nn.Module:
+    """Two 3x3 convolutions, each pooled."""
+    return nn.Sequential(
+        nn.Conv2d(channels, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(32 * (side // 4) ** 2, classes),
+    )  # fmt: skip
+
+
+def _strided(channels: int, side: int, classes: int) -> nn.Module:
+    """Two 5x5 convolutions that take every second pixel."""
+    last = (side + 3) // 4
+    return nn.Sequential(
+        nn.Conv2d(channels, 24, 5, 2, 2), nn.ReLU(),
+        nn.Conv2d(24, 48, 5, 2, 2), nn.ReLU(),
+        nn.Flatten(), nn.Linear(48 * last**2, classes),
+    )  # fmt: skip
+
+
+def _dense(channels: int, side: int, classes: int) -> nn.Module:
+    """One hidden layer, no convolution."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * side**2, 256), nn.ReLU(), nn.Linear(256, classes))
+
+
+def _wide(channels: int, side: int, classes: int) -> nn.Module:
+    """One 7x7 and two 3x3 convolutions, averaged over the picture's quarters."""
+    return nn.Sequential(
+        nn.Conv2d(channels, 16, 7, padding=3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
+        nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(128, classes),
+    )  # fmt: skip
+
+
+SMALL: Mapping[str, Callable[[int, int, int], nn.Module]] = {
+    "conv": _conv,
+    "strided": _strided,
+    "dense": _dense,
+    "wide": _wide,
+}
+
+
+def build(model: ModelConfig, channels: int, side: int, classes: int) -> Zoo:
+    """The networks for pictures (channels, side, side)."""
+    networks: dict[str, nn.Module] = {}
+    for name in model.networks:
+        if name in LITE:
+            networks[name] = lite(name, classes)
+        else:
+            network = SMALL[name](channels, side, classes)
+            networks[name] = Classifier(network, side, (0.5,) * channels, (0.5,) * channels, channels, name=name)
+    return Zoo(networks)
+
+
+def fill(zoo: Zoo) -> None:
+    """Put the packages' weights in."""
+    for name, classifier in zoo.items():
+        weights: Mapping[str, Tensor] = lite_weights(name)
+        if weights["network.fc.bias"].shape != classifier.state_dict()["network.fc.bias"].shape:
+            raise VergenceError(f"the pretrained {name} knows {len(weights['network.fc.bias'])} classes, the data not")
+        classifier.load_state_dict(dict(weights))

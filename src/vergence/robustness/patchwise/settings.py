@@ -1,21 +1,52 @@
-"""What can be chosen: networks, pictures, attack and training, with the attacks of the paper by name."""
+"""Patch-wise attacks' settings: networks, pictures, attacks by name, inputs, metrics, and the paper's own figures."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
-import tyro
-
-from vergence.contract.data import EMBEDDED
-from vergence.contract.settings import Variant
+from vergence.contract.config import override
+from vergence.contract.data import EMBEDDED, Source
+from vergence.contract.inputs import Images, Text
+from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
-from vergence.robustness.attacks import Diversity, SignAttack
-from vergence.robustness.patchwise.model import Projection
-from vergence.robustness.patchwise.networks import Model
+from vergence.data.classes import Classes
+from vergence.robustness.patchwise import ABOUT
+from vergence.robustness.settings import Resize, check_diversity, check_momentum, check_smoothing, check_steps
 
+Network = Literal["conv", "strided", "dense", "wide", "lite0", "lite1", "lite2", "lite3", "lite4"]
+"""Four small networks that are trained here, and EfficientNet-Lite."""
 Part = Literal["di", "ti", "mi", "pi"]
+Remember = Literal["all", "steps"]
+"""What the cumulative noise holds: steps and projections (Alg. 1, line 8), or steps alone, which the authors' code
+advises for ensembles of residual networks."""
+
+
+def check_projection(kernel: int, gamma: float | None) -> None:
+    """Refuse a kernel without a middle, and a negative size of projections."""
+    if kernel < 3 or kernel % 2 == 0:
+        raise VergenceError(f"a project kernel has an odd side of at least 3, got {kernel}")
+    if gamma is not None and not 0 <= gamma <= 255:
+        raise VergenceError(f"a project factor is at least 0, got {gamma:g}")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Which networks there are."""
+
+    networks: tuple[Network, ...] = ("lite0", "lite1", "lite2")
+    """Each is a substitute in turn, and a target of the others."""
+    weights: Literal["train", "imagenet"] = "imagenet"
+    """Trained here, or from the packages of the extra `pretrained`."""
+
+    def __post_init__(self) -> None:
+        if len(set(self.networks)) != len(self.networks) or len(self.networks) < 2:
+            raise VergenceError(f"transfer needs two or more different networks, got {self.networks}")
+        small = [name for name in self.networks if not name.startswith("lite")]
+        if self.weights == "imagenet" and small:
+            raise VergenceError(f"there are no pretrained weights of {small[0]!r}: train it (model.weights train)")
 
 
 @dataclass(frozen=True)
@@ -34,7 +65,7 @@ class Attack:
     """pi: how far cut noise is projected, as a share of eps (none: a step; the paper's 2 of 255 is 0.125)."""
     kernel: int = 3
     """pi: side of the project kernel."""
-    remember: Literal["all", "steps"] = "all"
+    remember: Remember = "all"
     """pi: what the cumulative noise holds, steps and projections or steps alone."""
     momentum: float = 1.0
     """mi: decay."""
@@ -44,35 +75,34 @@ class Attack:
     """di: how often the input is changed."""
     grow: float = 330 / 299
     """di: what it is enlarged to at most."""
-    resize: Literal["nearest", "bilinear"] = "nearest"
+    resize: Resize = "nearest"
     """di: how it is enlarged."""
     substitutes: Literal["each", "others"] = "each"
     """Each network attacks alone; or all but one attack together, by the mean of their logits, for each that is left
     out."""
 
     def __post_init__(self) -> None:
-        self.made()
+        check_steps(self.eps / 255, self.steps, self.beta)
+        if "di" in self.parts:
+            check_diversity(self.chance, self.grow)
+        if "ti" in self.parts and self.smoothing:
+            check_smoothing(self.smoothing)
+        if "mi" in self.parts:
+            check_momentum(self.momentum)
+        if "pi" in self.parts:
+            check_projection(self.kernel, self.projected)
 
-    def made(self) -> SignAttack:
-        """The attack itself."""
-        eps = self.eps / 255
-        share = None if self.gamma is None else self.gamma * eps
-        return SignAttack(
-            eps,
-            self.steps,
-            self.beta,
-            Diversity(self.chance, self.grow, self.resize) if "di" in self.parts else None,
-            self.smoothing if "ti" in self.parts else 0,
-            self.momentum if "mi" in self.parts else None,
-            Projection(self.kernel, share, self.remember) if "pi" in self.parts else None,
-        )
+    @property
+    def projected(self) -> float | None:
+        """pi: how far cut noise is projected, in [0, 1] as pictures are; none: a step."""
+        return None if self.gamma is None else self.gamma * (self.eps / 255)
 
 
 @dataclass(frozen=True)
 class Pictures:
     """What is attacked."""
 
-    source: Annotated[str, tyro.conf.arg(aliases=["--data"])] = "embedded"
+    source: Source = EMBEDDED
     """embedded, nips2017:PATH, folder:PATH, or a plain PATH to class folders."""
     side: int = 20
     """What pictures are resized to before they are attacked."""
@@ -81,7 +111,7 @@ class Pictures:
     noise: float = 0.05
     """Training: deviation of the noise that is added."""
     limit: int = 0
-    """Judge so many pictures at most (0: all)."""
+    """The largest number of pictures to judge (0: all)."""
 
     def __post_init__(self) -> None:
         if not 8 <= self.side <= 4096 or not 0 <= self.noise <= 1 or self.limit < 0:
@@ -97,7 +127,7 @@ class Pictures:
 class Config:
     """Patch-wise attacks: networks, pictures, attack, and how the small networks are trained."""
 
-    model: Model = Model()
+    model: ModelConfig = ModelConfig()
     attack: Attack = Attack()
     data: Pictures = Pictures(source="nips2017:data", side=299)
     train: Training = Training()
@@ -112,15 +142,72 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What the data decides."""
+class Facts(Classes):
+    """The classes that the networks know: ImageNet's, where no data was asked."""
 
     classes: int = 1000
-    labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 2 <= self.classes <= 1_000_000 or (self.labels and len(self.labels) != self.classes):
-            raise VergenceError(f"{self.classes} classes with {len(self.labels)} names are no facts of classifiers")
+        super().__post_init__()
+        if self.classes < 2:
+            raise VergenceError(f"attacks need two or more classes, got {self.classes}")
+
+    def refuse_others(self, own: Sequence[str]) -> None:
+        super().refuse_others(own)
+        if len(own) != self.classes:  # ImageNet's have no names here
+            raise VergenceError(f"the weights know {self.classes} classes, the data has {len(own)}")
+
+
+Named = Literal[
+    "pi", "fgsm", "ifgsm", "amplified", "mi", "di", "ti", "ti-bim", "dmi", "dtmi", "mpi", "dpi", "dmpi", "tpi", "dtpi"
+]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Pictures to change, by which networks, and against which."""
+
+    images: Images
+    """Pictures to attack."""
+    substitutes: Text = ""
+    """The networks to attack with, separated by commas (several: the mean of their logits); if none is given, the first
+    of the weights. lite0 to lite2 come with the extra `pretrained`."""
+    targets: Text = ""
+    """The networks to try it on; if none is given, the others of the weights."""
+    labels: Text = ""
+    """A csv with the columns ImageId and TrueLabel, as the NIPS 2017 set has; without it, what the substitutes say of a
+    clean picture stands for the truth."""
+    attack: Named = "pi"
+    """Which attack."""
+    eps: float = 16.0
+    """The budget, in 1/255."""
+    steps: int = 0
+    """Iterations (0: as the attack is published)."""
+    beta: float | None = None
+    """Amplification; if not given, as published."""
+    gamma: float | None = None
+    """Size of a projection, in 1/255; if not given, as published."""
+    kernel: int | None = None
+    """Side of the project kernel; if not given, as published."""
+
+    def __post_init__(self) -> None:
+        if not self.images:
+            raise VergenceError("no picture given to attack")
+        self.chosen()
+        if self.eps < 1:
+            raise VergenceError(f"a budget below 1/255 leaves nothing in a picture of 8 bits, got {self.eps:g}/255")
+
+    def chosen(self) -> Attack:
+        """The attack with what was given."""
+        attack = override(Config(), VARIANTS[self.attack].changes).attack
+        return replace(
+            attack,
+            eps=self.eps,
+            steps=self.steps or attack.steps,
+            beta=attack.beta if self.beta is None else self.beta,
+            gamma=attack.gamma if self.gamma is None else self.gamma / self.eps if self.eps else None,
+            kernel=attack.kernel if self.kernel is None else self.kernel,
+        )
 
 
 def _variant(
@@ -172,7 +259,7 @@ def _tiny_training() -> Training:
 
 PRESETS = {
     "tiny": Config(
-        Model(("conv", "strided", "dense", "wide"), "trained"),
+        ModelConfig(("conv", "strided", "dense", "wide"), "train"),
         # A kernel of 15 is three quarters of these pictures; 3 is to 20 as 15 is to 100.
         Attack(eps=25.5, smoothing=3),
         Pictures(side=20, channels=1),
@@ -181,3 +268,47 @@ PRESETS = {
     ),
     "paper": Config(train=Training(epochs=0, batch=20, evaluate_every=0)),
 }
+METRICS = {
+    "transfer": Metric("transfer", "%", digits=1),
+    "whitebox": Metric("white box", "%", digits=1),
+    "induced": Metric("transfer above clean error", "%", digits=1),
+    "accuracy": Metric("accuracy on clean pictures", "%", digits=1),
+}
+REPORTED = (
+    Reported.table(
+        "Table 1: ImageNet, made with Inception-v3; transfer is the mean over four normally trained networks",
+        ("transfer", "whitebox"),
+        {
+            "fgsm": (36.6, 80.9),
+            "ifgsm": (22.5, 100.0),
+            "mi": (48.575, 100.0),
+            "di": (40.075, 99.8),
+            "pi": (54.15, 100.0),
+            "mpi": (58.15, 100.0),
+            "dmi": (69.775, 99.9),
+            "dmpi": (71.5, 100.0),
+        },
+    ),
+)
+
+SETTINGS = Settings(
+    ABOUT,
+    Config,
+    PRESETS,
+    VARIANTS,
+    METRICS,
+    facts=Facts,
+    inputs=Inputs,
+    embedded=(
+        "Embedded: scikit-learn's handwritten digits at 20 x 20 pixels, and four small networks of different shapes "
+        "trained on them. Each attacks the others in turn, with a budget of a tenth of the range."
+    ),
+    reported=REPORTED,
+    published={
+        "paper": Published(
+            {"classes": 1000}, {name: (1, 1000) for name in ("lite0", "lite1", "lite2")}, parameters=16_160_760
+        )
+    },
+    learns=Learns("conv", steps=40, share=0.5, changes={"data.limit": 60}),
+    minutes=0.5,
+)

@@ -1,0 +1,186 @@
+"""Adversarial versions of a user's pictures, whose budget holds in the file, and how often they succeed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from vergence.contract.inputs import Artifact
+from vergence.contract.result import Result
+from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.files import replacing, write_table
+from vergence.data.images import read_image, scaled
+from vergence.nn.efficientnet_lite import LITE
+from vergence.robustness.attacks import logits_of, quantised
+from vergence.robustness.classifiers import Zoo, pretrained
+from vergence.robustness.data import read_labels
+from vergence.robustness.patchwise.model import attack_of
+from vergence.robustness.patchwise.pictures import Ctx, Shown, attacked_grid
+from vergence.robustness.patchwise.settings import Inputs
+
+
+@dataclass(frozen=True, eq=False)
+class Adversarial(Result):
+    """Pictures as an attack leaves them, and what each network says of them."""
+
+    clean: tuple[Tensor, ...]
+    """The pictures as they were given, bytes (3, H, W) each."""
+    adversarial: tuple[Tensor, ...]
+    """The same pictures after the attack, within the budget, bytes (3, H, W) each."""
+    labels: Tensor
+    """The label of each picture, (N,): as given, or what the substitutes say of the clean picture."""
+    networks: tuple[str, ...]
+    """The networks that were asked, in the order of the columns below."""
+    substitutes: tuple[str, ...]
+    """Those of them that the attack was made with."""
+    before: Tensor
+    """The answer of each network on each clean picture, (N, networks)."""
+    after: Tensor
+    """The answer of each network on each adversarial picture, (N, networks)."""
+    unrounded: Tensor
+    """The same before adversarial pictures were rounded to 8 bits, (N, networks)."""
+
+    def wrong(self, answers: Tensor) -> dict[str, float]:
+        """By network, per cent of its answers (a column of N, networks) that are not the label."""
+        shares = 100 * (answers != self.labels[:, None]).double().mean(0)
+        return dict(zip(self.networks, shares.tolist(), strict=True))
+
+    def summary(self) -> Mapping[str, Any]:
+        return {
+            "pictures": len(self.clean),
+            "success, %": {name: round(value, 1) for name, value in self.wrong(self.after).items()},
+            "clean error, %": {name: round(value, 1) for name, value in self.wrong(self.before).items()},
+        }
+
+
+def attacked(ctx: Ctx, model: Zoo | None, inputs: Inputs) -> Adversarial:
+    """Attack batch by batch (pictures of one size together), round to bytes, and ask every network."""
+    given = read_labels(Path(inputs.labels)) if inputs.labels else None
+    for path in inputs.images:
+        if given is not None and path.stem not in given:
+            raise VergenceError(f"{inputs.labels} has no label for {path.name}")
+    zoo, substitutes = _networks(ctx, model, inputs)
+    together, attack = zoo.together(substitutes), attack_of(inputs.chosen())
+    pictures = [read_image(path) for path in inputs.images]
+    adversarial = list(pictures)
+    labels = torch.zeros(len(pictures)).long()
+    before, after, unrounded = (torch.zeros(len(pictures), len(zoo)).long() for _ in range(3))
+    for batch in ctx.progress.track(_batches(pictures, ctx.config.batch), "pictures"):
+        clean = _on_device(ctx, [pictures[i] for i in batch])
+        if given is not None:
+            truth = torch.tensor([given[inputs.images[i].stem] for i in batch], device=ctx.device)
+        else:
+            truth = logits_of(together, clean).argmax(1)
+        changed = attack(together, clean, truth, ctx.generator)
+        for index, new in zip(batch, changed.cpu(), strict=True):
+            adversarial[index] = quantised(new, pictures[index], attack.eps)
+        labels[batch] = truth.cpu()
+        before[batch] = _answers(zoo, clean)
+        unrounded[batch] = _answers(zoo, changed)
+        after[batch] = _answers(zoo, _on_device(ctx, [adversarial[i] for i in batch]))
+    names = tuple(zoo), tuple(substitutes)
+    return Adversarial(tuple(pictures), tuple(adversarial), labels, *names, before, after, unrounded)
+
+
+def _networks(ctx: Ctx, model: Zoo | None, inputs: Inputs) -> tuple[Zoo, list[str]]:
+    """All networks by name, each loaded and moved once, and the names of those to attack with."""
+    own = {} if model is None else dict(model.items())
+    substitutes = named(inputs.substitutes) or list(own)[:1]
+    targets = named(inputs.targets) or [name for name in own if name not in substitutes]
+    names = list(dict.fromkeys([*substitutes, *targets]))
+    for name in names:
+        if name not in own and name not in LITE:
+            raise VergenceError(f"no network {name!r}{did_you_mean(name, [*own, *LITE])}")
+    ready = {name: pretrained(name).to(ctx.device, ctx.float_type) for name in names if name not in own}
+    return Zoo({name: ready[name] if name in ready else own[name] for name in names}), substitutes
+
+
+def named(text: str) -> list[str]:
+    """``lite0, lite1`` as a list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _batches(pictures: Sequence[Tensor], most: int) -> list[list[int]]:
+    """Indices of pictures of one size, at most ``most`` together."""
+    by_size: dict[tuple[int, ...], list[int]] = {}
+    for index, picture in enumerate(pictures):
+        by_size.setdefault(tuple(picture.shape), []).append(index)
+    return [same[i : i + most] for same in by_size.values() for i in range(0, len(same), most)]
+
+
+def _on_device(ctx: Ctx, pictures: Sequence[Tensor]) -> Tensor:
+    """Bytes (3, H, W) as one batch in [0, 1]."""
+    batch: Tensor = ctx.to_device(scaled(torch.stack(list(pictures))))
+    return batch
+
+
+def _answers(zoo: Zoo, images: Tensor) -> Tensor:
+    return torch.stack([logits_of(c, images).argmax(1) for c in zoo.values()], 1).cpu()
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def render(ctx: Ctx, inputs: Inputs, result: Adversarial) -> list[Artifact]:
+    """Adversarial pictures as PNG, how often they succeed and every answer as tables, and a picture of some."""
+    paths, folder = inputs.images, ctx.folder
+    outputs = _outputs(folder / "adversarial", paths)
+    for output, picture, adversarial in zip(outputs, result.clean, result.adversarial, strict=True):
+        _save(output, adversarial, picture, inputs.eps)
+    clean, success, unrounded = map(result.wrong, (result.before, result.after, result.unrounded))
+    rows = []
+    for name in result.networks:
+        role = "substitute" if name in result.substitutes else "target"
+        rows.append([name, role, *(f"{rate[name]:.1f}" for rate in (clean, success, unrounded))])
+    heading = ["network", "role", "clean error %", "success %", "success before rounding to 8 bits %"]
+    successes = write_table(folder / "success.csv", heading, rows)
+    heading = ["file", "adversarial", "label"]
+    heading += [f"{name} {when}" for name in result.networks for when in ("clean", "adversarial")]
+    answers = torch.stack([result.before, result.after], 2).flatten(1).tolist()
+    columns = paths, [f"adversarial/{output.name}" for output in outputs], result.labels.tolist(), answers
+    rows = [[str(path), output, label, *row] for path, output, label, row in zip(*columns, strict=True)]
+    every = write_table(folder / "answers.csv", heading, rows)
+    grid = attacked_grid(folder / "attacked.png", [_shown(inputs, result, i) for i in range(min(4, len(paths)))])
+    summary = ", ".join(f"{name} {success[name]:.1f} % (clean {clean[name]:.1f} %)" for name in result.networks)
+    return [
+        Artifact("table", successes, f"Wrong after the attack: {summary}."),
+        Artifact("table", every, "What each network says of each picture, clean and adversarial."),
+        Artifact("image", grid, "Some pictures as the attack leaves them, the change, and its patch map."),
+        Artifact("folder", folder / "adversarial", f"The pictures, changed by at most {inputs.eps:g}/255."),
+    ]
+
+
+def _outputs(folder: Path, paths: Sequence[Path]) -> list[Path]:
+    """A PNG for each picture; two of one name may come from two folders."""
+    names: dict[str, None] = {}
+    for path in paths:
+        free = (path.stem, *(f"{path.stem}-{n}" for n in range(2, len(paths) + 2)))
+        names[next(name for name in free if name not in names)] = None
+    return [folder / f"{name}.png" for name in names]
+
+
+def _save(path: Path, adversarial: Tensor, picture: Tensor, eps: float) -> None:
+    """Write a picture, and hold what is in the file against the budget once more."""
+    with replacing(path) as partial:
+        Image.fromarray(adversarial.permute(1, 2, 0).contiguous().numpy()).save(partial, format="png")
+    far = int((read_image(path).short() - picture.short()).abs().max())
+    if far > eps + 1e-6:
+        raise VergenceError(f"{path} differs from its picture by {far}/255, more than {eps:g}/255")
+
+
+def _shown(inputs: Inputs, result: Adversarial, index: int) -> Shown:
+    label, answers = int(result.labels[index]), dict(zip(result.networks, result.after[index].tolist(), strict=True))
+    return Shown(
+        f"{inputs.images[index].name[-24:]}, truth {label}",
+        scaled(result.clean[index])[None],
+        scaled(result.adversarial[index])[None],
+        inputs.eps / 255,
+        {name: [str(answer)] for name, answer in answers.items()},
+        {name: [answer == label] for name, answer in answers.items()},
+    )
