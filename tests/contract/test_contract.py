@@ -402,7 +402,8 @@ def test_a_result_is_typed_documented_and_survives_json(name, trained, here):
     assert result.summary()
     saved = result.save(here / "saved")
     assert saved
-    assert {a.path.name for a in saved} == {p.name for p in (here / "saved").iterdir()}
+    listed = {path for a in saved for path in [a.path, *a.path.rglob("*")]}
+    assert {p for p in (here / "saved").rglob("*") if p.is_file()} <= listed, "files that no artifact tells of"
     pictures = [a for a in saved if a.kind == "image" and a.path.suffix == ".png"]
     assert (result._repr_png_() is not None) == bool(pictures)
 

@@ -27,7 +27,7 @@ from vergence.contract.identity import Identity
 from vergence.contract.loader import BatchPlan
 from vergence.contract.system import AnySystem
 from vergence.contract.training import Optimiser, Phase, phases_of
-from vergence.core.errors import Cancelled, Diverged, Interrupted
+from vergence.core.errors import Cancelled, Diverged, Interrupted, VergenceError
 from vergence.core.files import load_state, load_tensors, save_tensors, write_json
 from vergence.core.progress import Progress
 from vergence.core.seeding import derive, seed_everything
@@ -137,7 +137,10 @@ class Fit:
         pretrained = getattr(self.order.config, "pretrained", "")
         if pretrained:
             path = resolve(pretrained, self.system.settings.assets)
-            told = self.system.load_pretrained(self.order.config, self.model, load_state(path))
+            try:
+                told = self.system.load_pretrained(self.order.config, self.model, load_state(path))
+            except VergenceError as error:
+                raise error if str(path) in str(error) else VergenceError(f"{path}: {error}") from None
             self.progress.say(f"{told} ({path})")
         return data if known else None
 

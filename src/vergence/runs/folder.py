@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import re
@@ -18,10 +17,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from vergence import catalogue
-from vergence.contract.config import differences, digest, from_json, to_json
+from vergence.contract.config import differences, from_json, to_json
 from vergence.core.errors import VergenceError
 from vergence.core.files import finite, lock, read_json, write_json, write_text
 from vergence.runs.order import Order

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import vergence
 from vergence.cli.main import main
 from vergence.contract.context import Context
 from vergence.contract.identity import Identity
@@ -154,13 +155,15 @@ def clip(path, frames=6, size=(64, 80)):
 
 
 def predicted(ctx, inputs):
-    return predict.follow_video(ctx, network(ctx), inputs)
+    """Files by their ending."""
+    result = predict.follow(ctx, network(ctx), inputs)
+    return {artifact.path.suffix: artifact for artifact in predict.render(ctx, inputs, result)}
 
 
 def test_a_video_is_followed_frame_by_frame(tmp_path):
     ctx = context(tmp_path / "out")
     made = predicted(ctx, Inputs(clip(tmp_path / "clip.mp4"), (Box(20, 20, 20, 20), Box(50, 40, 10, 10))))
-    video, table = made
+    video, table = made[".mp4"], made[".csv"]
     assert open_video(video.path).size == (64, 80)
     assert len(list(open_video(video.path))) == 6
     rows = list(csv.DictReader(table.path.open()))
@@ -168,14 +171,14 @@ def test_a_video_is_followed_frame_by_frame(tmp_path):
     assert [float(rows[0][k]) for k in ("x", "y", "width", "height", "score")] == [20, 20, 20, 20, 1]
     assert all(0 <= float(r["score"]) <= 1 for r in rows)
     assert "6 frames with 2 targets" in video.caption
-    assert "frames a second" in video.caption
+    assert "frames per second" in video.caption
 
 
 def test_a_trained_tracker_stays_on_what_it_follows(tmp_path):
     """Nothing is trained here: a bright square on dark noise is easy for any features."""
     ctx = context(tmp_path / "out", **{"inference.window": 0.3})
     made = predicted(ctx, Inputs(clip(tmp_path / "clip.mp4", 10), (Box(20, 20, 20, 20),)))
-    last = list(csv.DictReader(made[1].path.open()))[-1]
+    last = list(csv.DictReader(made[".csv"].path.open()))[-1]
     x, y, w, h = (float(last[k]) for k in ("x", "y", "width", "height"))
     assert abs(x + w / 2 - 39) < 8
     assert abs(y + h / 2 - 30) < 8
@@ -183,7 +186,7 @@ def test_a_trained_tracker_stays_on_what_it_follows(tmp_path):
 
 def test_it_stops_after_so_many_frames(tmp_path):
     made = predicted(context(tmp_path / "out"), Inputs(clip(tmp_path / "clip.mp4"), (Box(20, 20, 20, 20),), frames=3))
-    assert len(list(csv.DictReader(made[1].path.open()))) == 3
+    assert len(list(csv.DictReader(made[".csv"].path.open()))) == 3
 
 
 def test_a_video_that_breaks_off_is_followed_as_far_as_it_goes(tmp_path):
@@ -193,10 +196,10 @@ def test_a_video_that_breaks_off_is_followed_as_far_as_it_goes(tmp_path):
     broken.write_bytes(whole.read_bytes()[: int(whole.stat().st_size * 0.6)])
     ctx = context(tmp_path / "out")
     made = predicted(ctx, Inputs(broken, (Box(20, 20, 20, 20),)))
-    rows = list(csv.DictReader(made[1].path.open()))
+    rows = list(csv.DictReader(made[".csv"].path.open()))
     assert 1 < len(rows) < 40
     assert any("is damaged" in text and f"{len(rows)} frames were read" in text for text in ctx.progress.said)
-    assert "could not be read" in made[0].caption
+    assert "could not be read" in made[".mp4"].caption
 
 
 @pytest.mark.parametrize(
@@ -260,11 +263,11 @@ def test_an_output_named_like_a_video_is_that_video(here, capsys):
     weights = saved(context(here), here / "w.safetensors")
     args = ["predict", "sesiam", "clip.mp4", "--box", "20,20,20,20", "--weights", str(weights), "--quiet", "--json"]
     assert main([*args, "-o", "done/out.mp4"]) == 0
-    made = [a["path"] for a in json.loads(capsys.readouterr().out)]
-    assert made == ["done/out.mp4", "done/out.csv"]
-    assert sorted(p.name for p in (here / "done").iterdir()) == ["out.csv", "out.mp4"]
+    made = [a["path"] for a in json.loads(capsys.readouterr().out)["files"]]
+    assert made == ["done/out.mp4", "done/out.png", "done/out.csv"]
+    assert sorted(p.name for p in (here / "done").iterdir()) == ["out.csv", "out.mp4", "out.png"]
     assert main([*args, "-o", "done/out.webm"]) == 2
-    assert "makes files of the kinds .mp4, .csv" in capsys.readouterr().err
+    assert "makes files of the kinds .mp4, .png, .csv" in capsys.readouterr().err
 
 
 def saved(ctx, path):
@@ -272,6 +275,18 @@ def saved(ctx, path):
     identity = Identity("sesiam", "tiny", "siamfc-t", ctx.config, NoFacts())
     save_tensors(path, network(ctx).state_dict(), metadata(identity, SYSTEM))
     return path
+
+
+def test_frames_given_in_python_are_followed_and_the_result_is_in_memory(tmp_path):
+    frames = np.stack(list(open_video(clip(tmp_path / "clip.mp4"))))
+    model = vergence.load(saved(context(tmp_path), tmp_path / "w.safetensors"))
+    result = model.predict(video=frames, box=[(20, 20, 20, 20)])
+    assert result.boxes.shape == (6, 1, 4)
+    assert result.boxes[0, 0].tolist() == [20, 20, 20, 20]
+    assert result.scores.shape == (6, 1)
+    assert {a.path.suffix for a in result.save(tmp_path / "out")} == {".mp4", ".png", ".csv"}
+    two = model.predict(video=[frames, tmp_path / "clip.mp4"], box=[(20, 20, 20, 20)])
+    assert [r.boxes.shape for r in two] == [(6, 1, 4)] * 2
 
 
 # Pictures -------------------------------------------------------------------------------------------------------------

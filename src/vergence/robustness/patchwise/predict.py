@@ -152,7 +152,7 @@ def render(ctx: Ctx, inputs: Inputs, result: Adversarial) -> list[Artifact]:
         Artifact("table", successes, f"Wrong after the attack: {summary}."),
         Artifact("table", every, "What each network says of each picture, clean and adversarial."),
         Artifact("image", grid, "Some pictures as the attack leaves them, the change, and its patch map."),
-        Artifact("folder", folder / "adversarial", f"The pictures, changed by at most {inputs.eps:g}/255."),
+        *(Artifact("image", path, f"{path.name}, changed by at most {inputs.eps:g}/255.") for path in outputs),
     ]
 
 

@@ -18,15 +18,16 @@ from vergence.contract.system import System
 from vergence.core.errors import VergenceError
 from vergence.data.layouts import read
 from vergence.tracking.crops import MEAN, STD
-from vergence.tracking.data import Clips, Tracks
+from vergence.tracking.data import Clips
 from vergence.tracking.layouts import LAYOUTS
 from vergence.tracking.natural import natural
 from vergence.tracking.pairs import Pairs, balanced_logistic, targets
 from vergence.tracking.protocol import judge
+from vergence.tracking.sesiam import predict
 from vergence.tracking.sesiam.claims import CLAIMS
 from vergence.tracking.sesiam.model import SiameseNetwork, configured
 from vergence.tracking.sesiam.pictures import draw
-from vergence.tracking.sesiam.predict import follow_video
+from vergence.tracking.sesiam.predict import Followed
 from vergence.tracking.sesiam.settings import SETTINGS, SIZES, Config, Inputs, Sequences
 from vergence.tracking.settings import World
 from vergence.tracking.siamese import Tracker, together
@@ -37,7 +38,7 @@ WORLDS: Mapping[World, str] = {"t-mnist": "_t", "s-mnist": "_s"}
 """Worlds of digits, and how their metrics end."""
 
 
-class SESiamSystem(System[Config, NoFacts, SiameseNetwork, Clips]):
+class SESiamSystem(System[Config, NoFacts, SiameseNetwork, Clips, Followed]):
     settings = SETTINGS
     layouts = LAYOUTS
     claims = CLAIMS
@@ -96,8 +97,11 @@ class SESiamSystem(System[Config, NoFacts, SiameseNetwork, Clips]):
         scores = judge(ctx, data, partial(Tracker, model, ctx.config.inference), together)
         return {name: scores[name] for name in self.metrics if name in scores}
 
-    def predict(self, ctx: Ctx, model: SiameseNetwork, inputs: Inputs) -> Sequence[Artifact]:
-        return follow_video(ctx, model, inputs)
+    def infer(self, ctx: Ctx, model: SiameseNetwork, inputs: Inputs) -> Followed:
+        return predict.follow(ctx, model, inputs)
+
+    def render(self, ctx: Ctx, inputs: Inputs, result: Followed) -> Sequence[Artifact]:
+        return predict.render(ctx, inputs, result)
 
     def pictures(self, ctx: Ctx, models: Mapping[str, SiameseNetwork], data: Clips) -> Sequence[Artifact]:
         return draw(ctx, models, data)
