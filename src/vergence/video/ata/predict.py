@@ -83,7 +83,9 @@ class Labels(Result):
     """Scores over time of each video, and what the networks respond to where the first one is surest."""
 
     def summary(self) -> Mapping[str, Any]:
-        return {video.name: self.of(video) for video in self.videos}
+        if len(self.videos) == 1:
+            return {self.videos[0].name: self.of(self.videos[0])}
+        return {f"{number}. {video.name}": self.of(video) for number, video in enumerate(self.videos, 1)}
 
     def of(self, video: Timeline) -> str:
         """The label that the network is surest of in a video, and when."""
