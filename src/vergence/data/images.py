@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,19 @@ def find_images(folder: Path) -> list[Path]:
     if isinstance(folder, InMemory):
         return list(folder.value)
     return sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+
+
+def pictures_by_name(paths: Iterable[Path], resolved: bool = False) -> Callable[[str], Tensor | None]:
+    """How to get at pictures by their names: those of some paths, or the file of that name if there still is one."""
+    given = {str(path.resolve() if resolved else path): path for path in paths}
+
+    def picture(name: str) -> Tensor | None:
+        try:
+            return read_image(given.get(name, Path(name)))
+        except VergenceError:
+            return None
+
+    return picture
 
 
 def scaled(picture: Tensor) -> Tensor:

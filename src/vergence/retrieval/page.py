@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from vergence.core.errors import VergenceError
-from vergence.data.images import read_image
+from torch import Tensor
+
 from vergence.drawing import page
 from vergence.drawing.inline import thumbnail
 
@@ -25,12 +25,15 @@ class Hit:
 
 @dataclass(frozen=True)
 class Answer:
-    """A query with its lists before and after expansion, and all neighbours that were weighed, in their order."""
+    """A query with its lists before and after expansion."""
 
     name: str
     before: Sequence[Hit]
     after: Sequence[Hit]
     weighed: Sequence[Hit]
+    """All neighbours that were weighed, in their order."""
+    own: float
+    """What the query itself counted."""
 
 
 _STYLE = """
@@ -68,12 +71,22 @@ title="{{ loop.index }}. {{ hit.name }}: {{ hit.weight }}"></span>{% endfor %}</
 
 
 def write_page(
-    path: Path, title: str, note: str, answers: Sequence[tuple[Answer, float]], skipped: Sequence[str]
+    path: Path,
+    title: str,
+    note: str,
+    answers: Sequence[Answer],
+    skipped: Sequence[str],
+    picture: Callable[[str], Tensor | None],
 ) -> Path:
-    """One HTML file with everything in it; each answer comes with the query's own weight."""
-    draw = cache(_small)  # a picture is in many lists
+    """One HTML file with everything in it; ``picture`` gives the picture of a name, if there is one."""
+
+    @cache  # a picture is in many lists
+    def draw(name: str) -> str:
+        shown = picture(name)
+        return "" if shown is None else thumbnail(shown, 320, 160)
+
     shown = []
-    for answer, own in answers:
+    for answer in answers:
         most = max([abs(hit.weight or 0) for hit in answer.weighed], default=0) or 1
         weighed = [
             {
@@ -88,17 +101,17 @@ def write_page(
             {
                 "name": answer.name,
                 "short": Path(answer.name).name,
-                "uri": draw(Path(answer.name)),
+                "uri": draw(answer.name),
                 "before": [_hit(hit, draw) for number, hit in enumerate(answer.before, 1)],
                 "after": [_hit(hit, draw, number) for number, hit in enumerate(answer.after, 1)],
                 "weighed": weighed,
-                "own": f"{own:.3f}",
+                "own": f"{answer.own:.3f}",
             }
         )
     return page.write_page(path, title, note, _BODY, _STYLE, answers=shown, skipped=skipped)
 
 
-def _hit(hit: Hit, draw: Callable[[Path], str], rank: int | None = None) -> dict[str, str]:
+def _hit(hit: Hit, draw: Callable[[str], str], rank: int | None = None) -> dict[str, str]:
     """With its rank, also how many places it has moved."""
     moved, way = "", ""
     if rank is not None:
@@ -110,16 +123,8 @@ def _hit(hit: Hit, draw: Callable[[Path], str], rank: int | None = None) -> dict
         "name": hit.name,
         "short": Path(hit.name).name,
         "similarity": f"{hit.similarity:.3f}",
-        "uri": draw(Path(hit.name)),
+        "uri": draw(hit.name),
         "moved": moved,
         "way": way,
         "weight": weight,
     }
-
-
-def _small(path: Path) -> str:
-    """A picture file as an address; nothing if there is no such picture."""
-    try:
-        return thumbnail(read_image(path), 320, 160)
-    except VergenceError:
-        return ""

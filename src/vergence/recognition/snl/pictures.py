@@ -11,11 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vergence.contract.context import Context
 from vergence.contract.inputs import Artifact, Point
 from vergence.core.errors import VergenceError
-from vergence.core.files import write_table
-from vergence.data.classes import Classes
 from vergence.data.images import fitted
 from vergence.drawing.figure import BLUE, ORANGE, figure, saved
 from vergence.drawing.grid import Panel, overlay
@@ -23,34 +20,29 @@ from vergence.nn import CompactGeneralised, NonlocalBlock, SharedAffinity
 from vergence.ops import FactoredAffinity
 from vergence.ops.affinity import DenseAffinity
 from vergence.recognition.snl.model import Network, attention, blocks
-from vergence.recognition.snl.settings import Config
+from vergence.recognition.snl.predict import Shares
+from vergence.recognition.snl.settings import Footage, Tracklets
 
 MOST = 1600
 """Positions of a graph whose matrix is written out for its eigenvalues."""
 STEPS = 101
-
-Shares = Sequence[tuple[float, float]]
-"""Points (x, y) as shares of a picture's width and height."""
-
 
 # What points look at --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a network sees of a picture, the points in it, its logits, and its blocks' attention (P, h, w)."""
+    """What a network sees of a picture, the points in it, and its blocks' attention (P, h, w)."""
 
     seen: Tensor
     points: tuple[Point, ...]
-    logits: Tensor
-    maps: dict[str, Tensor]
+    maps: Mapping[str, Tensor]
 
     @classmethod
-    def of(cls, seen: Tensor, shares: Shares, logits: Tensor, maps: dict[str, Tensor]) -> Look:
+    def of(cls, seen: Tensor, shares: Shares, maps: Mapping[str, Tensor]) -> Look:
         shown = fitted(seen)
         height, width = shown.shape[-2:]
-        marks = tuple(Point(x * width, y * height) for x, y in shares)
-        return cls(shown, marks, logits.float().cpu(), {place: heat.float().cpu() for place, heat in maps.items()})
+        return cls(shown, tuple(Point(x * width, y * height) for x, y in shares), maps)
 
     def panels(self, title: str, over: str = "") -> list[Panel]:
         """The picture with its points, then one panel for each block and point."""
@@ -74,19 +66,31 @@ def inside(points: Sequence[Point], region: tuple[float, float, float], of: str 
     return shares
 
 
+@dataclass(frozen=True)
+class Attended:
+    """What the points of a clip look at through one block: a heading, and heats (P, t, h, w); t may be fewer than the
+    frames of the clip."""
+
+    heading: str
+    heats: Tensor
+
+
+def attended(model: Network, seen: Tensor, shares: Shares, heading: Callable[[str, Tensor], str]) -> list[Attended]:
+    """For every block of a network that sees a whole clip (T, 3, H, W) at once; ``heading(place, logits)``."""
+    logits, maps, _ = attention(model, seen[None], shares)
+    return [
+        Attended(heading(place, logits[0]), heats[0].float().cpu())
+        for place, heats in maps.items()
+        if heats.dim() == 5  # else each frame by itself
+    ]
+
+
 def clip_rows(
-    ctx: Context[Config, Classes],
-    models: Mapping[str, Network],
-    clip: Tensor,
-    shares: Shares,
-    count: int,
-    title: str,
-    heading: Callable[[str, Tensor], str],
+    data: Footage | Tracklets, clip: Tensor, shares: Shares, count: int, title: str, looks: Sequence[Attended]
 ) -> list[list[Panel]]:
     """``count`` frames of a clip (T, 3, H, W) and the middle one as a row of panels, and below them one row per block
-    and point: what points of the middle frame look at. ``heading(name, logits)`` stands above the rows of a model that
-    has a name."""
-    mean, std = (clip.new_tensor(values).view(3, 1, 1) for values in (ctx.config.data.mean, ctx.config.data.std))
+    and point: what points of the middle frame look at."""
+    mean, std = (clip.new_tensor(values).view(3, 1, 1) for values in (data.mean, data.std))
     frames = [fitted(frame.clamp(0, 1)) for frame in clip * std + mean]
     middle, (height, width) = len(frames) // 2, frames[0].shape[-2:]
     steps = min(count, len(frames)) - 1
@@ -100,39 +104,16 @@ def clip_rows(
         ]
 
     rows = [row([frames[t] for t in chosen], title, marks)]
-    for name, model in models.items():
-        logits, maps, _ = attention(model, ctx.to_device(clip[None]), shares)
-        for place, heats in maps.items():
-            if heats.dim() == 4:  # each frame by itself
-                continue
-            for number, mark in enumerate(marks):
-                heat = heats[0, number].float().cpu()  # (t, h, w); t may be fewer than frames
-                # Side by side, so that all frames have one scale: it is one graph.
-                over = overlay(
-                    torch.cat([frames[t] for t in chosen], -1),
-                    torch.cat([heat[t * len(heat) // len(frames)] for t in chosen], -1),
-                )
-                above = heading(name, logits) if name else f"{place}, point {number + 1}"
-                rows.append(row(over.split(width, -1), above, [mark]))
+    for look in looks:
+        for number, (heat, mark) in enumerate(zip(look.heats, marks, strict=True), 1):
+            # Side by side, so that all frames have one scale: it is one graph.
+            over = overlay(
+                torch.cat([frames[t] for t in chosen], -1),
+                torch.cat([heat[t * len(heat) // len(frames)] for t in chosen], -1),
+            )
+            numbered = f"{look.heading}, point {number}" if len(marks) > 1 else look.heading
+            rows.append(row(over.split(width, -1), numbered, [mark]))
     return rows
-
-
-# Labels ---------------------------------------------------------------------------------------------------------------
-
-
-def likeliest(logits: Tensor, facts: Classes, count: int) -> list[tuple[str, float]]:
-    """The most likely labels with their probabilities."""
-    chances = logits.softmax(0)
-    return [(facts.name(i), float(chances[i])) for i in chances.argsort(descending=True)[:count].tolist()]
-
-
-def labels_table(path: Path, rows: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Artifact:
-    """Files with their most likely labels, as a table."""
-    most = max(len(best) for _, best in rows)
-    heading = [f"{word} {rank}" for rank in range(1, most + 1) for word in ("label", "probability")]
-    lines = [[name, *(v for label, chance in best for v in (label, f"{chance:.4f}"))] for name, best in rows]
-    write_table(path, ["file", *heading], lines)
-    return Artifact("table", path, "The most likely labels with their probabilities.")
 
 
 # The spectrum ---------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from vergence.recognition.snl.tasks.videos import VideoTask
 TASKS = (PictureTask(), VideoTask(), TrackletTask())
 
 
-class SNLSystem(System[Config, Classes, Network, Any]):
+class SNLSystem(System[Config, Classes, Network, Any, Any]):
     settings = SETTINGS
     tasks = TASKS
     layouts = {name: layout for task in TASKS for name, layout in task.layouts.items()}

@@ -14,14 +14,14 @@ from vergence.contract.inputs import Artifact
 from vergence.contract.result import Result
 from vergence.core.errors import VergenceError
 from vergence.core.files import unused, write_table
-from vergence.data.images import find_images, fitted, read_image
+from vergence.data.images import find_images, fitted, pictures_by_name, read_image
 from vergence.drawing.grid import Panel, grid, overlay
 from vergence.reid import page
 from vergence.reid.csalr.model import PartNetwork, attended
 from vergence.reid.csalr.pictures import DOWN, Ctx
 from vergence.reid.csalr.settings import Inputs
 from vergence.reid.data import whole
-from vergence.reid.results import Match, gallery_pictures
+from vergence.reid.results import Match
 from vergence.search import Index
 from vergence.search.index import descriptors_by
 
@@ -130,15 +130,14 @@ def _attention(
 
 def render(ctx: Ctx, inputs: Inputs, result: Matches) -> list[Artifact]:
     """The nearest pictures of each query as a page and as a table, and pictures of attention."""
-    gallery = gallery_pictures(inputs.gallery)
+    picture_of = pictures_by_name(find_images(inputs.gallery) if inputs.gallery is not None else [])
     lists, rows, explained = [], [], list[Artifact]()
     for path, found, maps in zip(inputs.query, result.matches, result.attention, strict=True):
         picture = read_image(path)
         drawn = _explained(ctx, path, picture, result.points, maps)
         explained += [Artifact("image", file, caption) for caption, file in drawn]
-        lists.append(
-            page.Matches(picture, str(path), [page.Match(gallery(m), m.name, m.distance) for m in found], drawn)
-        )
+        shown = [page.Match(picture_of(m.name), m.name, m.distance) for m in found]
+        lists.append(page.Matches(picture, str(path), shown, drawn))
         rows += [[str(path), rank, m.name, f"{m.distance:.6f}"] for rank, m in enumerate(found, 1)]
     table = write_table(ctx.folder / "matches.csv", ["query", "rank", "match", "distance"], rows)
     note = (
@@ -146,14 +145,17 @@ def render(ctx: Ctx, inputs: Inputs, result: Matches) -> list[Artifact]:
     )
     ranked = page.write_page(ctx.folder / "matches.html", "Matches", note, lists)
     nearest = [
-        page.row(fitted(m.picture, 192), Path(m.name).name, [(fitted(f.picture, 192), f.distance, None) for f in m.found
-                 if f.picture is not None][:8])
-        for m in lists
-    ]  # fmt: skip
-    shown = grid(ctx.folder / "matches.png", nearest, side=1.2)
+        page.row(
+            fitted(query.picture, 192),
+            Path(query.name).name,
+            [(fitted(m.picture, 192), m.distance, None) for m in query.found if m.picture is not None][:8],
+        )
+        for query in lists
+    ]
+    strip = grid(ctx.folder / "matches.png", nearest, side=1.2)
     return [
         Artifact("html", ranked, "The nearest pictures of each query, and what attention looks at."),
-        Artifact("image", shown, "Each query (left) and the nearest pictures of the gallery, with distances."),
+        Artifact("image", strip, "Each query (left) and the nearest pictures of the gallery, with distances."),
         Artifact("table", table, "The same as a table: query, rank, match, distance."),
         *explained,
     ]

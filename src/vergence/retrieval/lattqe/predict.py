@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from vergence.contract.context import Context
 from vergence.contract.inputs import Artifact
+from vergence.contract.result import Result
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_json, write_table
-from vergence.data.images import find_images, read_image
+from vergence.data.images import find_images, fitted, pictures_by_name, read_image
+from vergence.drawing.grid import Panel, grid
 from vergence.retrieval import page
 from vergence.retrieval.describe import Describer, described
 from vergence.retrieval.lattqe.model import classic
 from vergence.retrieval.lattqe.settings import Config, Facts, Inputs
 from vergence.retrieval.layouts import matrix, read_descriptors
+from vergence.retrieval.page import Answer, Hit
 from vergence.retrieval.settings import Extractor
 from vergence.search import Index, Shards
 from vergence.search.expansion import Method, expanded, normalised
@@ -44,7 +48,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class _Search:
+class _Query:
     """What to search: a gallery, and queries (Q, D) with their names."""
 
     index: Index | Shards
@@ -53,35 +57,58 @@ class _Search:
     skipped: Sequence[str] = ()
 
 
-def search_files(
-    ctx: Ctx, extractor: Extractor, neighbours: int, weights: Trained | None, inputs: Inputs
-) -> list[Artifact]:
-    """A page of ranked results before and after expansion, the same as a table, and a summary."""
-    trained = weights if inputs.method == "weights" else None
-    search = _from_file(inputs, trained) if inputs.descriptors else _from_pictures(ctx, extractor, inputs, trained)
-    places = {name: place for place, name in enumerate(search.index.names)}
-    itself = torch.tensor([places.get(name, -1) for name in search.names])
+@dataclass(frozen=True, eq=False)
+class Rankings(Result):
+    """What was found before and after expansion."""
+
+    answers: tuple[Answer, ...]
+    """For each query its results before and after expansion, the best first, and what each neighbour counted."""
+    gallery: int
+    """The number of items that were searched."""
+    neighbours: int
+    """The number of neighbours that queries were expanded with."""
+    method: str
+    """What expanded them."""
+    skipped: tuple[str, ...]
+    """Files that could not be read, in sentences."""
+
+    def summary(self) -> Mapping[str, Any]:
+        best = {
+            Path(a.name).name: ", ".join(f"{Path(h.name).name} {h.similarity:.3f}" for h in a.after[:3])
+            for a in self.answers
+        }
+        counts = {"gallery": self.gallery, "neighbours": self.neighbours, "method": self.method}
+        return counts | ({"skipped": len(self.skipped)} if self.skipped else {}) | best
+
+
+def search(ctx: Ctx, extractor: Extractor, neighbours: int, trained: Trained | None, inputs: Inputs) -> Rankings:
+    """Search a user's gallery with and without expansion; without trained weights, by a classic method."""
+    query = _from_file(inputs, trained) if inputs.descriptors else _from_pictures(ctx, extractor, inputs, trained)
+    places = {name: place for place, name in enumerate(query.index.names)}
+    itself = torch.tensor([places.get(name, -1) for name in query.names])
     inside = bool((itself >= 0).any())
-    most = len(search.index) - inside
+    most = len(query.index) - inside
     wanted = inputs.neighbours or neighbours
     if wanted > most:
         ctx.progress.say(f"the gallery gives {most} neighbours, not the {wanted} that were asked for: all are used")
         wanted = most
-    method = trained.method if trained else classic(inputs.method)
-    better, counted, first = expanded(search.index, search.queries, method, wanted, itself if inside else None)
-    lists = [_ranked(search.index, queries, itself, max(inputs.top, 100)) for queries in (search.queries, better)]
+    name = "alpha" if inputs.method == "auto" else inputs.method
+    method = trained.method if trained else classic(name)
+    better, counted, first = expanded(query.index, query.queries, method, wanted, itself if inside else None)
+    lists = [_ranked(query.index, queries, itself, max(inputs.top, 100)) for queries in (query.queries, better)]
     answers = []
-    for row, name in enumerate(search.names):
-        by_name = {search.index.names[p]: float(w) for p, w in zip(first.places[row], counted[row, 1:], strict=True)}
-        weighed = [page.Hit(n, 0.0, weight=w) for n, w in by_name.items()]
+    for row, asked in enumerate(query.names):
+        by_name = {query.index.names[p]: float(w) for p, w in zip(first.places[row], counted[row, 1:], strict=True)}
+        weighed = [Hit(n, 0.0, weight=w) for n, w in by_name.items()]
         before, after = ([replace(h, weight=by_name.get(h.name)) for h in hits[row]] for hits in lists)
         ranks = {hit.name: rank for rank, hit in enumerate(before, 1)}
         after = [replace(h, before=ranks.get(h.name)) for h in after][: inputs.top]
-        answers.append((page.Answer(name, before[: inputs.top], after, weighed), float(counted[row, 0])))
-    return _written(ctx, search, answers, inputs, wanted)
+        answers.append(Answer(asked, before[: inputs.top], after, weighed, float(counted[row, 0])))
+    told = "the weights' own" if trained else name
+    return Rankings(tuple(answers), len(query.index), wanted, told, tuple(query.skipped))
 
 
-def _from_file(inputs: Inputs, trained: Trained | None) -> _Search:
+def _from_file(inputs: Inputs, trained: Trained | None) -> _Query:
     path = Path(inputs.descriptors).expanduser()
     arrays = read_descriptors(path)
     gallery, queries = matrix(arrays, "gallery", path), matrix(arrays, "queries", path)
@@ -93,14 +120,10 @@ def _from_file(inputs: Inputs, trained: Trained | None) -> _Search:
     if trained:
         trained.check(gallery.shape[1])
     index = Index(gallery, tuple(f"gallery {i}" for i in range(len(gallery))), f"{path}", inputs.kind)
-    return _Search(index, [f"query {i}" for i in range(len(queries))], queries)
+    return _Query(index, [f"query {i}" for i in range(len(queries))], queries)
 
 
-def _from_pictures(ctx: Ctx, extractor: Extractor, inputs: Inputs, trained: Trained | None) -> _Search:
-    if not inputs.query:
-        raise VergenceError("nothing to find: give --query FILE..., or --descriptors FILE")
-    if inputs.gallery is None and not inputs.index:
-        raise VergenceError("nowhere to look: give --gallery DIR, or --index FILE of an earlier call")
+def _from_pictures(ctx: Ctx, extractor: Extractor, inputs: Inputs, trained: Trained | None) -> _Query:
     for path in inputs.query:
         if not path.is_file():
             raise VergenceError(f"{path} {'is a folder, not a picture' if path.is_dir() else 'does not exist'}")
@@ -122,7 +145,7 @@ def _from_pictures(ctx: Ctx, extractor: Extractor, inputs: Inputs, trained: Trai
     else:
         index = Index.load(Path(inputs.index), describer.made_by)
     resolved = [str(path.resolve()) for path in inputs.query]
-    return _Search(index, resolved, normalised(queries, "queries"), skipped)
+    return _Query(index, resolved, normalised(queries, "queries"), skipped)
 
 
 def gallery_index(
@@ -159,44 +182,64 @@ def gallery_index(
     return index, tuple(skipped)
 
 
-def _ranked(index: Index | Shards, queries: Tensor, itself: Tensor, count: int) -> list[list[page.Hit]]:
+def _ranked(index: Index | Shards, queries: Tensor, itself: Tensor, count: int) -> list[list[Hit]]:
     far, places = index.search(queries, min(count + 1, len(index)))
     lists = []
     for row in range(len(queries)):
         kept = [
             (p, d) for p, d in zip(places[row].tolist(), far[row].tolist(), strict=True) if p not in (-1, itself[row])
         ]
-        lists.append([page.Hit(index.names[p], 1 - d * d / 2) for p, d in kept][:count])
+        lists.append([Hit(index.names[p], 1 - d * d / 2) for p, d in kept][:count])
     return lists
 
 
-def _written(
-    ctx: Ctx, search: _Search, answers: Sequence[tuple[page.Answer, float]], inputs: Inputs, count: int
-) -> list[Artifact]:
+def render(ctx: Ctx, inputs: Inputs, result: Rankings) -> list[Artifact]:
+    """A page of ranked results before and after expansion, the same as a table and as a picture, and a summary."""
+    given = [*inputs.query, *(find_images(inputs.gallery) if inputs.gallery is not None else [])]
+    picture = pictures_by_name(given, resolved=True)
     note = (
-        f"The best of {len(search.index)} before and after expansion with {count} neighbours, by cosine. Green arrows "
-        "say how many places a result has won, red ones how many it has lost; a weight is what it counted."
+        f"The best of {result.gallery} before and after expansion with {result.neighbours} neighbours, by cosine. "
+        "Green arrows say how many places a result has won, red ones how many it has lost; a weight is what it counted."
     )
     heading = ["query", "rank", "result", "similarity", "rank before", "weight"]
-    rows = (_row(answer.name, rank, hit) for answer, _ in answers for rank, hit in enumerate(answer.after, 1))
+    rows = (_row(answer.name, rank, hit) for answer in result.answers for rank, hit in enumerate(answer.after, 1))
     table = write_table(ctx.folder / "results.csv", heading, rows)
     summary = ctx.folder / "summary.json"
-    counts = {"gallery": len(search.index), "queries": len(search.names), "neighbours": count, "method": inputs.method}
-    write_json(summary, counts | {"skipped": len(search.skipped), "skipped_files": list(search.skipped)})
-    shown = page.write_page(ctx.folder / "results.html", "Search results", note, answers, search.skipped)
+    counts = {"gallery": result.gallery, "queries": len(result.answers), "neighbours": result.neighbours}
+    skipped = {"skipped": len(result.skipped), "skipped_files": list(result.skipped)}
+    write_json(summary, counts | {"method": result.method} | skipped)
+    shown = page.write_page(
+        ctx.folder / "results.html", "Search results", note, result.answers, result.skipped, picture
+    )
     return [
         Artifact(
             "html", shown, "Ranked results of each query before and after expansion, and what neighbours counted."
         ),
+        *_strips(ctx.folder / "results.png", result.answers[:4], picture),
         Artifact(
             "table", table, "The expanded ranking as a table: query, rank, result, similarity, rank before, weight."
         ),
         Artifact(
-            "json", summary, f"What was searched; {len(search.skipped)} files could not be read and were skipped."
+            "json", summary, f"What was searched; {len(result.skipped)} files could not be read and were skipped."
         ),
     ]
 
 
-def _row(query: str, rank: int, hit: page.Hit) -> list[str | int]:
+def _strips(path: Path, answers: Sequence[Answer], picture: Callable[[str], Tensor | None]) -> list[Artifact]:
+    """Two rows per query, before and after expansion; nothing where descriptors were searched."""
+    rows = []
+    for answer in answers:
+        query = picture(answer.name)
+        if query is None:
+            return []
+        for title, hits in (("before", answer.before), ("after", answer.after)):
+            seen = [(hit, picture(hit.name)) for hit in hits[:6]]
+            found = [Panel(fitted(p, 256), f"{hit.similarity:.3f}") for hit, p in seen if p is not None]
+            rows.append([Panel(fitted(query, 256), f"query, {title}"), *found])
+    caption = "Queries (left) and their best results, before and after expansion, with cosines."
+    return [Artifact("image", grid(path, rows, side=1.5), caption)] if rows else []
+
+
+def _row(query: str, rank: int, hit: Hit) -> list[str | int]:
     weight = "" if hit.weight is None else f"{hit.weight:.6f}"
     return [query, rank, hit.name, f"{hit.similarity:.6f}", hit.before or "", weight]

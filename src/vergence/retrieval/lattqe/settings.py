@@ -166,8 +166,9 @@ class Inputs:
     folder of files, for galleries that do not fit memory."""
     descriptors: Text = ""
     """Instead of pictures: an .npz or .safetensors file with 'gallery' (N, D) and 'queries' (Q, D)."""
-    method: Literal["weights", "none", "aqe", "aqewd", "alpha", "dqe"] = "weights"
-    """What expands: the weights' own method, or one that needs no training."""
+    method: Literal["auto", "weights", "none", "aqe", "aqewd", "alpha", "dqe"] = "auto"
+    """What expands: the method of --weights, or one that needs no training; auto is the first if weights are given,
+    else alpha."""
     neighbours: int = 0
     """The number of neighbours to expand with (0: as many as the weights were trained for)."""
     top: int = 10
@@ -180,6 +181,10 @@ class Inputs:
     """Weights of the backbone."""
 
     def __post_init__(self) -> None:
+        if not (self.query or self.descriptors):
+            raise VergenceError("nothing to find: give --query FILE..., or --descriptors FILE")
+        if not (self.descriptors or self.index or self.gallery is not None):
+            raise VergenceError("nowhere to look: give --gallery DIR, or --index FILE of an earlier call")
         if self.top < 1 or self.neighbours < 0:
             raise VergenceError(
                 f"at least one result is shown, got --top {self.top} and --neighbours {self.neighbours}"

@@ -18,10 +18,10 @@ from vergence.data.layouts import read, share
 from vergence.retrieval.data import Clusters, Judged, Pictures, TupleData, hardest
 from vergence.retrieval.describe import describe_once
 from vergence.retrieval.evaluator import Evaluator, scores
-from vergence.retrieval.lattqe import pictures
+from vergence.retrieval.lattqe import pictures, predict
 from vergence.retrieval.lattqe.claims import CLAIMS
 from vergence.retrieval.lattqe.model import Expansion, LAttQE, build, contrastive, method_of, relevance_loss
-from vergence.retrieval.lattqe.predict import Trained, search_files
+from vergence.retrieval.lattqe.predict import Rankings, Trained
 from vergence.retrieval.lattqe.settings import KS, SETTINGS, Config, Facts, Inputs
 from vergence.retrieval.layouts import LAYOUTS, distractors
 from vergence.retrieval.synth import world
@@ -31,7 +31,7 @@ Prepared = Judged | TupleData
 """What is evaluated: judged data, or the clusters that were trained on."""
 
 
-class LAttQESystem(System[Config, Facts, Expansion, Prepared]):
+class LAttQESystem(System[Config, Facts, Expansion, Prepared, Rankings]):
     settings = SETTINGS
     layouts = LAYOUTS
     claims = CLAIMS
@@ -128,11 +128,17 @@ class LAttQESystem(System[Config, Facts, Expansion, Prepared]):
         """The classic methods have nothing to learn."""
         return inputs.method == "weights"
 
-    def predict(self, ctx: Ctx, model: Expansion | None, inputs: Inputs) -> Sequence[Artifact]:
+    def infer(self, ctx: Ctx, model: Expansion | None, inputs: Inputs) -> Rankings:
         extractor, neighbours = ctx.config.extractor, ctx.config.protocol.neighbours
         if model is None:  # no weights say what describes pictures: a backbone that comes trained, and the usual ten
-            return search_files(ctx, replace(extractor, backbone="efficientnet-lite0"), 10, None, inputs)
-        return search_files(ctx, extractor, neighbours, Trained(method_of(model), ctx.facts.dimension), inputs)
+            ready = replace(extractor, backbone="efficientnet-lite0", longest=512, scales=(1.0,))
+            return predict.search(ctx, ready, 10, None, inputs)
+        own = inputs.method in ("auto", "weights")
+        trained = Trained(method_of(model), ctx.facts.dimension) if own else None
+        return predict.search(ctx, extractor, neighbours, trained, inputs)
+
+    def render(self, ctx: Ctx, inputs: Inputs, result: Rankings) -> Sequence[Artifact]:
+        return predict.render(ctx, inputs, result)
 
     def pictures(self, ctx: Ctx, models: Mapping[str, Expansion], data: Prepared) -> Sequence[Artifact]:
         """Sensitivity to k (Figure 3), gains by regime (Figure 4), and the weights themselves."""

@@ -18,7 +18,7 @@ from vergence.contract.system import System
 from vergence.core.errors import VergenceError
 from vergence.data.layouts import read
 from vergence.tracking.crops import MEAN, STD
-from vergence.tracking.data import Clips
+from vergence.tracking.data import Clips, Tracks
 from vergence.tracking.layouts import LAYOUTS
 from vergence.tracking.natural import natural
 from vergence.tracking.pairs import Pairs, balanced_logistic, targets

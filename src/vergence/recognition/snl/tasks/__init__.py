@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from torch import Tensor
@@ -11,6 +12,7 @@ from vergence.contract.context import Context
 from vergence.core.errors import VergenceError
 from vergence.data.classes import Classes
 from vergence.metrics import topk_accuracy
+from vergence.recognition.snl.predict import Labels, Shares
 from vergence.recognition.snl.settings import Config, Footage, Pictures, Tracklets
 
 Ctx = Context[Config, Classes]
@@ -22,6 +24,15 @@ def asked(config: Config, kind: type[S]) -> S:
     if not isinstance(config.data, kind):
         raise VergenceError(f"expected settings of {kind.__name__}, got those of {type(config.data).__name__}")
     return config.data
+
+
+def labelled(
+    ctx: Ctx, paths: Sequence[Path], scores: Tensor, points: Sequence[Shares], attention: Sequence[Mapping[str, Tensor]]
+) -> Labels:
+    """The result of files with probabilities (N, classes)."""
+    classes = tuple(map(ctx.facts.name, range(ctx.facts.classes)))
+    best = tuple(classes[i] for i in scores.argmax(1).tolist())
+    return Labels(tuple(map(str, paths)), classes, best, scores, tuple(points), tuple(attention))
 
 
 def accuracies(logits: Tensor, labels: Tensor) -> dict[str, float]:

@@ -22,13 +22,14 @@ from vergence.drawing.grid import Panel, grid
 from vergence.metrics import topk_accuracy
 from vergence.recognition.data import LAYOUTS, Viewed, middle, read_cub
 from vergence.recognition.snl.model import Network, attention
-from vergence.recognition.snl.pictures import Look, inside, labels_table, likeliest, spectra
+from vergence.recognition.snl.pictures import Look, inside, spectra
+from vergence.recognition.snl.predict import Labels, Shares, labels_table
 from vergence.recognition.snl.settings import Config, Inputs, Pictures
-from vergence.recognition.snl.tasks import Ctx, accuracies, asked, say_left_out
+from vergence.recognition.snl.tasks import Ctx, accuracies, asked, labelled, say_left_out
 from vergence.recognition.synth import Relations, relations, sizes
 
 
-class PictureTask(Task[Config, Classes, Network, Viewed]):
+class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
     kind = Pictures
     layouts = LAYOUTS
 
@@ -83,19 +84,27 @@ class PictureTask(Task[Config, Classes, Network, Viewed]):
                 scores[name] = topk_accuracy(logits[some], labels[some])
         return scores
 
-    def predict(self, ctx: Ctx, model: Network, inputs: Inputs) -> Sequence[Artifact]:
+    def infer(self, ctx: Ctx, model: Network, inputs: Inputs) -> Labels:
         if not inputs.images:
             raise VergenceError("no picture given to predict on")
-        drawings, rows = [], []
+        scores, points, looks = [], [], []
         for path in ctx.progress.track(inputs.images, "pictures"):
-            look = _look(ctx, model, read_image(path), inputs.points)
-            best = likeliest(look.logits, ctx.facts, 5)
-            rows.append((str(path), best))
-            if look.maps:
-                title = f"{best[0][0]} {best[0][1]:.0%}"
-                target = grid(unused(ctx.folder / f"{path.stem}-attention.png"), [look.panels(title)], side=2.6)
-                drawings.append(Artifact("image", target, f"{path.name}: what the circled points look at."))
-        return [labels_table(ctx.folder / "labels.csv", rows), *drawings]
+            shares, logits, maps = _attention(ctx, model, read_image(path), inputs.points)
+            scores.append(logits.softmax(0))
+            points.append(shares)
+            looks.append(maps)
+        return labelled(ctx, inputs.images, torch.stack(scores), points, looks)
+
+    def render(self, ctx: Ctx, inputs: Inputs, result: Labels) -> Sequence[Artifact]:
+        drawings = []
+        for number, (path, shares, maps) in enumerate(zip(inputs.images, result.points, result.attention, strict=True)):
+            label, p = result.best(number, 1)[0]
+            look = Look.of(_seen(ctx, read_image(path)), shares, maps)
+            target = grid(
+                unused(ctx.folder / f"{path.stem}-attention.png"), [look.panels(f"{label} {p:.0%}")], side=2.6
+            )
+            drawings.append(Artifact("image", target, f"{path.name}: what the circled points look at."))
+        return [labels_table(ctx.folder / "labels.csv", result), *drawings]
 
     def pictures(self, ctx: Ctx, models: Mapping[str, Network], data: Viewed) -> Sequence[Artifact]:
         """Held-out pictures, what one point of each looks at in every network with a block, and how blocks filter."""
@@ -107,8 +116,9 @@ class PictureTask(Task[Config, Classes, Network, Viewed]):
             point = Point(*data.data.centre(index, 0)) if embedded else Point(width / 2, height / 2)
             row = [Panel(picture, f"truth: {ctx.facts.name(label)}", [point])]
             for name, model in models.items():
-                look = _look(ctx, model, picture, [point])
-                row += look.panels("", f"{name}: {likeliest(look.logits, ctx.facts, 1)[0][0]}")[1:]
+                shares, logits, maps = _attention(ctx, model, picture, [point])
+                answer = f"{name}: {ctx.facts.name(int(logits.argmax()))}"
+                row += Look.of(_seen(ctx, picture), shares, maps).panels("", answer)[1:]
             rows.append(row)
         caption = (
             "Held-out pictures and, for every block, what the circled point looks at (dark: little, bright: much), "
@@ -121,12 +131,19 @@ class PictureTask(Task[Config, Classes, Network, Viewed]):
         ]
 
 
-def _look(ctx: Ctx, model: Network, picture: Tensor, points: Sequence[Point]) -> Look:
-    """What a network sees of a picture, and what points in it look at; if none is given, three along its middle."""
+def _attention(
+    ctx: Ctx, model: Network, picture: Tensor, points: Sequence[Point]
+) -> tuple[Shares, Tensor, dict[str, Tensor]]:
+    """Points of a picture as shares of what the network sees of it (three along its middle if none is given), the
+    logits (classes,), and by block what the points look at, (P, h, w)."""
     view = asked(ctx.config, Pictures)
-    left, top, side = region = view.region(*picture.shape[-2:])
     along = [(0.5 + step * view.resize / view.size, 0.5) for step in (-0.25, 0.0, 0.25)]
-    shares = inside(points, region) or along
+    shares = inside(points, view.region(*picture.shape[-2:])) or along
     logits, maps, _ = attention(model, ctx.to_device(middle(view, picture)[None]), shares)
-    seen = picture[:, round(top) : round(top + side), round(left) : round(left + side)]
-    return Look.of(seen, shares, logits[0], {place: heat[0] for place, heat in maps.items()})
+    return shares, logits[0].float().cpu(), {place: heat[0].float().cpu() for place, heat in maps.items()}
+
+
+def _seen(ctx: Ctx, picture: Tensor) -> Tensor:
+    """The part of a picture that the network sees."""
+    left, top, side = asked(ctx.config, Pictures).region(*picture.shape[-2:])
+    return picture[:, round(top) : round(top + side), round(left) : round(left + side)]

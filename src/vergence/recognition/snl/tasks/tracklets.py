@@ -23,11 +23,13 @@ from vergence.drawing.grid import grid
 from vergence.metrics.ranking import distances, rank_descriptors
 from vergence.nn import ResNetTP
 from vergence.ops.triplet import batch_hard
-from vergence.recognition.snl.pictures import Shares, clip_rows, spectra
+from vergence.recognition.snl.pictures import Attended, attended, clip_rows, spectra
+from vergence.recognition.snl.predict import Matches, Shares
 from vergence.recognition.snl.settings import Config, Inputs, Tracklets
 from vergence.recognition.snl.tasks import Ctx, asked, say_left_out
 from vergence.reid import page
 from vergence.reid.data import judged
+from vergence.reid.results import Match
 from vergence.reid.tracklet_layouts import FOLDED, LAYOUTS, LISTED
 from vergence.reid.tracklets import BalancedClips, Batch, Clips, Tracklet, Walks
 from vergence.reid.tracklets import Tracklets as Files
@@ -39,7 +41,7 @@ _DOWN = [(0.5, 0.15), (0.5, 0.4), (0.5, 0.75)]
 """Three points down the middle of a person: where a head, a top and legs usually are."""
 
 
-class TrackletTask(Task[Config, Classes, ResNetTP, Clips]):
+class TrackletTask(Task[Config, Classes, ResNetTP, Clips, Matches]):
     kind = Tracklets
     layouts = {"tracklets" if name == "folder" else name: layout for name, layout in LAYOUTS.items()}
 
@@ -101,29 +103,44 @@ class TrackletTask(Task[Config, Classes, ResNetTP, Clips]):
             scores["unmatched"] = float(ranked.unmatched)
         return scores
 
-    def predict(self, ctx: Ctx, model: ResNetTP, inputs: Inputs) -> Sequence[Artifact]:
+    def infer(self, ctx: Ctx, model: ResNetTP, inputs: Inputs) -> Matches:
         """Rank a gallery of tracklets for one query."""
-        if inputs.query is None or inputs.gallery is None:
-            raise VergenceError(
-                "nothing to find: give --query DIR (frames of one person) and --gallery DIR (of tracklets)"
-            )
+        query, gallery = _asked_for(inputs)
         view = asked(ctx.config, Tracklets)
-        folders = [inputs.query, *_folders(inputs.gallery, inputs.query)]
+        folders = [query, *_folders(gallery, query)]
         tracklets = Files(tuple(_tracklet(folder) for folder in folders), queries=1)
+        shares = _shares(inputs.points, _frame(tracklets, 0))
         clips = Clips(tracklets, view, view.frames, view.most)
         features = _features(ctx, model, clips)
         far, order = (values[: inputs.top].tolist() for values in distances(features[:1], features[1:])[0].sort())
-        nearest = [(distance, 1 + other) for distance, other in zip(far, order, strict=True)]
-        rows = [[folders[0], rank, folders[other], f"{far:.6f}"] for rank, (far, other) in enumerate(nearest, 1)]
+        found = tuple(Match(str(folders[1 + other]), distance) for distance, other in zip(far, order, strict=True))
+        looks = attended(model, ctx.to_device(clips[0].clip[0]), shares, lambda place, _: place)
+        maps = {look.heading: look.heats for look in looks}
+        return Matches((str(query),), (found,), len(folders) - 1, shares, maps)
+
+    def render(self, ctx: Ctx, inputs: Inputs, result: Matches) -> Sequence[Artifact]:
+        query, _ = _asked_for(inputs)
+        view = asked(ctx.config, Tracklets)
+        folders = [query, *(Path(match.name) for match in result.matches[0])]
+        tracklets = Files(tuple(_tracklet(folder) for folder in folders), queries=1)
+        rows = [[query, rank, m.name, f"{m.distance:.6f}"] for rank, m in enumerate(result.matches[0], 1)]
         table = write_table(ctx.folder / "matches.csv", ["query", "rank", "match", "distance"], rows)
-        matches = [page.Match(_frame(tracklets, other), str(folders[other]), far) for far, other in nearest]
-        drawings = _attended(ctx, {"": model}, clips, _shares(inputs.points, _frame(tracklets, 0)))
+        shown = [
+            page.Match(_frame(tracklets, number), match.name, match.distance)
+            for number, match in enumerate(result.matches[0], 1)
+        ]
+        looks = [Attended(place, heats) for place, heats in result.attention.items()]
+        clip = Clips(tracklets, view, view.frames, view.most)[0].clip[0]
+        drawings = _drawn(ctx, clip, result.points, looks)
         explained = [(artifact.caption, artifact.path) for artifact in drawings]
-        note = f"The nearest of {len(folders) - 1} tracklets, by the distance between their mean features."
-        query = page.Matches(_frame(tracklets, 0), str(folders[0]), matches, explained)
-        ranked = page.write_page(ctx.folder / "matches.html", "Matches", note, [query])
+        note = f"The nearest of {result.searched} tracklets, by the distance between their mean features."
+        first = page.Matches(_frame(tracklets, 0), str(query), shown, explained)
+        ranked = page.write_page(ctx.folder / "matches.html", "Matches", note, [first])
+        nearest = [(fitted(m.picture, 192), m.distance, None) for m in shown[:8] if m.picture is not None]
+        strip = grid(ctx.folder / "matches.png", [page.row(fitted(first.picture, 192), "query", nearest)], side=1.2)
         return [
             Artifact("html", ranked, "The nearest tracklets of the query, a frame of each."),
+            Artifact("image", strip, "The query (left) and the nearest tracklets, a frame of each, with distances."),
             Artifact("table", table, "The same as a table: query, rank, match, distance."),
             *drawings,
         ]
@@ -209,10 +226,25 @@ def _lists(ctx: Ctx, models: Mapping[str, ResNetTP], clips: Clips, count: int = 
 
 
 def _attended(ctx: Ctx, models: Mapping[str, ResNetTP], clips: Clips, shares: Shares) -> list[Artifact]:
-    """What points of the first tracklet's middle frame look at in all frames of its first clip."""
+    """What points of the first tracklet's middle frame look at in all frames of its first clip, by model."""
     clip = clips[0].clip[0]  # (T, 3, H, W)
-    rows = clip_rows(ctx, models, clip, shares, len(clip), "query", lambda name, logits: name)
-    if len(rows) == 1:
+    looks = [
+        look
+        for name, model in models.items()
+        for look in attended(model, ctx.to_device(clip), shares, lambda place, _, name=name: name)  # type: ignore[misc]
+    ]
+    return _drawn(ctx, clip, shares, looks)
+
+
+def _drawn(ctx: Ctx, clip: Tensor, shares: Shares, looks: Sequence[Attended]) -> list[Artifact]:
+    if not looks:
         return []
+    rows = clip_rows(asked(ctx.config, Tracklets), clip, shares, len(clip), "query", looks)
     caption = "A clip, and what the circled points of its middle frame look at in all frames (bright: much)."
     return [Artifact("image", grid(ctx.folder / "attention.png", rows, side=1.3), caption)]
+
+
+def _asked_for(inputs: Inputs) -> tuple[Path, Path]:
+    if inputs.query is None or inputs.gallery is None:
+        raise VergenceError("nothing to find: give --query DIR (frames of one person) and --gallery DIR (of tracklets)")
+    return inputs.query, inputs.gallery

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,13 +18,15 @@ from vergence.core.files import unused
 from vergence.data.classes import Classes
 from vergence.data.layouts import read, share
 from vergence.data.video import Video, open_video
-from vergence.drawing.grid import Panel, grid
+from vergence.drawing.grid import grid
 from vergence.recognition.snl.model import Network
-from vergence.recognition.snl.pictures import Shares, clip_rows, inside, labels_table, likeliest, spectra
+from vergence.recognition.snl.pictures import Attended, attended, clip_rows, inside, spectra
+from vergence.recognition.snl.predict import Labels, labels_table
 from vergence.recognition.snl.settings import Config, Footage, Inputs
-from vergence.recognition.snl.tasks import Ctx, accuracies, asked, say_left_out
+from vergence.recognition.snl.tasks import Ctx, accuracies, asked, labelled, say_left_out
 from vergence.video.data import Clips, Sample, Videos, evaluation_clips, even_places, middle_clip
 from vergence.video.layouts import FOLDED, LAYOUTS
+from vergence.video.settings import ClipView
 from vergence.video.synth import Turning, turning
 
 SKIPPED = {"refuse": (), "skip-training": ("train",), "skip": ("train", "test")}
@@ -33,7 +36,7 @@ SHOWN = 4
 """Frames of a clip that a picture shows."""
 
 
-class VideoTask(Task[Config, Classes, Network, Clips]):
+class VideoTask(Task[Config, Classes, Network, Clips, Labels]):
     kind = Footage
     layouts = {"ucf101": LAYOUTS["ucf101"], "hmdb51": LAYOUTS["hmdb51"], "videos": LAYOUTS["folder"]}
 
@@ -98,33 +101,48 @@ class VideoTask(Task[Config, Classes, Network, Clips]):
         scores = accuracies(logits[known], labels[known])
         return scores | ({"skipped": float(len(damaged))} if damaged else {})
 
-    def predict(self, ctx: Ctx, model: Network, inputs: Inputs) -> Sequence[Artifact]:
+    def infer(self, ctx: Ctx, model: Network, inputs: Inputs) -> Labels:
         if not inputs.videos:
             raise VergenceError("no video given to predict on: give --videos FILE...")
         view = asked(ctx.config, Footage)
-        drawings, rows = [], []
+        scores, points, looks = [], [], []
         for path in ctx.progress.track(inputs.videos, "videos"):
             video = open_video(path)
             logits = model(ctx.to_device(evaluation_clips(view, video))).float().mean(0).cpu()
-            best = likeliest(logits, ctx.facts, 5)
-            rows.append((str(path), best))
             height, width = video.size
             side = min(height, width) * view.size / view.resize
             region = ((width - side) / 2, (height - side) / 2, side)
             shares = inside(inputs.points, region, f" of {video.name}") or [(0.25, 0.5), (0.5, 0.5), (0.75, 0.5)]
-            panels = _rows(ctx, {"": model}, video, shares, f"{best[0][0]} {best[0][1]:.0%}")
-            if len(panels) > 1:
-                target = grid(unused(ctx.folder / f"{path.stem}-attention.png"), panels, side=1.9)
-                caption = f"{path.name}: what the circled points of the middle frame look at."
-                drawings.append(Artifact("image", target, caption))
-        return [labels_table(ctx.folder / "labels.csv", rows), *drawings]
+            seen = attended(model, ctx.to_device(_clip(view, video)), shares, lambda place, _: place)
+            scores.append(logits.softmax(0))
+            points.append(shares)
+            looks.append({look.heading: look.heats for look in seen})
+        return labelled(ctx, inputs.videos, torch.stack(scores), points, looks)
+
+    def render(self, ctx: Ctx, inputs: Inputs, result: Labels) -> Sequence[Artifact]:
+        view, drawings = asked(ctx.config, Footage), []
+        for number, (path, shares, maps) in enumerate(zip(inputs.videos, result.points, result.attention, strict=True)):
+            label, p = result.best(number, 1)[0]
+            looks = [Attended(place, heats) for place, heats in maps.items()]
+            rows = clip_rows(view, _clip(view, open_video(path)), shares, SHOWN, f"{label} {p:.0%}", looks)
+            target = grid(unused(ctx.folder / f"{path.stem}-attention.png"), rows, side=1.9)
+            caption = f"{path.name}: what the circled points of the middle frame look at."
+            drawings.append(Artifact("image", target, caption))
+        return [labels_table(ctx.folder / "labels.csv", result), *drawings]
 
     def pictures(self, ctx: Ctx, models: Mapping[str, Network], data: Clips) -> Sequence[Artifact]:
         """Held-out clips, what one point looks at in all frames, and how the blocks filter."""
         drawings = []
         for index in range(min(2, len(data))):
             video, label = data.data.video(index)
-            rows = _rows(ctx, models, video, [_point(ctx, data.data, index)], f"truth: {ctx.facts.name(label)}")
+            shares, clip = [_point(ctx, data.data, index)], _clip(data.view, video)
+            looks = [
+                look
+                for name, model in models.items()
+                for look in attended(model, ctx.to_device(clip), shares, partial(_answer, ctx, name))
+            ]
+            view = asked(ctx.config, Footage)
+            rows = clip_rows(view, clip, shares, SHOWN, f"truth: {ctx.facts.name(label)}", looks)
             caption = (
                 "A held-out clip and, for every block, what the circled point of the middle frame looks at in all "
                 "frames (dark: little, bright: much), with the network's answer."
@@ -148,12 +166,10 @@ def _point(ctx: Ctx, videos: Videos, index: int) -> tuple[float, float]:
     return x / view.size, y / view.size
 
 
-def _rows(ctx: Ctx, models: Mapping[str, Network], video: Video, shares: Shares, title: str) -> list[list[Panel]]:
-    """Some frames of a video's middle clip, and what points look at in them."""
-    view = asked(ctx.config, Footage)
-    clip = middle_clip(view, video, even_places(view, video, view.clips // 2))
+def _clip(view: ClipView, video: Video) -> Tensor:
+    """The middle clip of a video, (T, 3, S, S)."""
+    return middle_clip(view, video, even_places(view, video, view.clips // 2))
 
-    def heading(name: str, logits: Tensor) -> str:
-        return f"{name}: {ctx.facts.name(int(logits[0].argmax()))}"
 
-    return clip_rows(ctx, models, clip, shares, SHOWN, title, heading)
+def _answer(ctx: Ctx, name: str, place: str, logits: Tensor) -> str:
+    return f"{name}: {ctx.facts.name(int(logits.argmax()))}"
