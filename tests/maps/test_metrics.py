@@ -13,9 +13,9 @@ from vergence.maps.metrics import (
     Agreement,
     Ccq,
     Junct,
+    Measures,
     OptJ,
     OptP,
-    Settings,
     Subgraphs,
     Trips,
     aggregate,
@@ -36,11 +36,12 @@ from vergence.maps.metrics import (
     trips,
 )
 from vergence.maps.metrics.opt_g import matching
-from vergence.maps.metrics.opt_p import connectivity, decompose
+from vergence.maps.metrics.opt_p_match import connectivity
+from vergence.maps.metrics.opt_p_paths import decompose
 from vergence.maps.synth import ErrorInjector, city
 
 EMPTY = road_graph(np.zeros((0, 2)), np.zeros((0, 2)))
-QUICK = Settings(subgraphs=Subgraphs(starts=20), trips=Trips(pairs=40), repeats=1)
+QUICK = Measures(subgraphs=Subgraphs(starts=20), trips=Trips(pairs=40), repeats=1)
 
 
 def line(*points):
@@ -354,7 +355,7 @@ def test_there_are_ten_triplets_of_old_measures_and_one_of_new():
         lambda: Trips(tolerance=1),
         lambda: Ccq(slack=float("nan")),
         lambda: Junct(angle=0),
-        lambda: Settings(repeats=0),
+        lambda: Measures(repeats=0),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(make):

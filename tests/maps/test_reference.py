@@ -7,7 +7,8 @@ from vergence.core.seeding import derive
 from vergence.maps.geometry import along
 from vergence.maps.metrics import OptP, Subgraphs, Trips, ccq, junct, opt_g, opt_j, subg
 from vergence.maps.metrics.opt_g import Explorer
-from vergence.maps.metrics.opt_p import Matcher, decompose
+from vergence.maps.metrics.opt_p_match import Matcher
+from vergence.maps.metrics.opt_p_paths import decompose
 from vergence.maps.metrics.trips import places as drawn
 from vergence.maps.metrics.trips import sampled
 from vergence.maps.synth import ErrorInjector, city

@@ -7,7 +7,8 @@ from scipy.sparse.csgraph import connected_components
 from vergence.core.errors import VergenceError
 from vergence.maps.geometry import near
 from vergence.maps.metrics import opt_j
-from vergence.maps.synth import FEW_AND_MANY, MISTAKES, ErrorInjector, city, crops
+from vergence.maps.settings import FEW_AND_MANY, MISTAKES, MistakeSizes
+from vergence.maps.synth import ErrorInjector, city, crops
 
 
 def parts(graph):
@@ -40,7 +41,7 @@ def test_mistakes_are_the_same_for_the_same_seed(mistake, town):
 
 
 def test_an_interruption_takes_a_little_road_and_leaves_two_dead_ends(town):
-    _, broken = ErrorInjector(gap=12).inject("interruptions", town, 8, 1)
+    _, broken = ErrorInjector(MistakeSizes(gap=12)).inject("interruptions", town, 8, 1)
     assert 8 * 6 < town.length - broken.length <= 8 * 12  # even pieces of at most 12
     assert dead_ends(broken) == dead_ends(town) + 16
 
@@ -53,7 +54,7 @@ def test_an_overconnection_joins_two_places_by_a_straight_road(town):
 
 
 def test_a_perturbation_moves_places_and_disconnects_nothing(town):
-    _, moved = ErrorInjector(shift=45).inject("perturbations", town, 6, 1)
+    _, moved = ErrorInjector(MistakeSizes(shift=45)).inject("perturbations", town, 6, 1)
     assert parts(moved) == parts(town)
     distance = np.full(len(moved.points), np.inf)
     found = near(moved.points, town, 60.0, 25.0)
@@ -62,7 +63,7 @@ def test_a_perturbation_moves_places_and_disconnects_nothing(town):
 
 
 def test_a_doubled_road_runs_beside_and_meets_the_first_at_both_ends(town):
-    _, doubled = ErrorInjector(aside=14, copied=90).inject("doubled", town, 5, 1)
+    _, doubled = ErrorInjector(MistakeSizes(aside=14, copied=90)).inject("doubled", town, 5, 1)
     assert doubled.length - town.length == pytest.approx(5 * 100, rel=0.2)
     assert dead_ends(doubled) == dead_ends(town)
     assert (doubled.degrees == 3).sum() == (town.degrees == 3).sum() + 10

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from vergence.core.errors import VergenceError, did_you_mean
 from vergence.data.images import SUFFIXES, read_image
 from vergence.maps.graph import RoadGraph, from_networkx, road_graph
 from vergence.maps.raster import Mask, graph_of_mask
+from vergence.maps.settings import Unit
 
-Unit = Literal["pixels", "metres", "degrees"]
 _TEXT = frozenset({".graph", ".txt"})
 _JSON = frozenset({".geojson", ".json"})
 _XML = frozenset({".graphml", ".xml"})
@@ -87,7 +87,7 @@ def read_mask(path: Path) -> Mask:
 
 
 def _read_text(path: Path) -> RoadGraph:
-    """RoadTracer: a line ``x y`` a node, an empty line, a line ``i j`` an edge (both directions may be listed)."""
+    """RoadTracer: one line ``x y`` per node, an empty line, one line ``i j`` per edge (or per direction of it)."""
     text = path.read_text(encoding="utf-8")
     if not text:
         raise VergenceError(f"{path} is empty: expected lines 'x y', an empty line, lines 'i j'")
@@ -122,10 +122,10 @@ def _numbers(text: str, kind: Any, path: Path, what: str) -> list[tuple[Any, Any
 def _read_geojson(path: Path) -> RoadGraph:
     """Lines of a feature collection, a feature or a geometry. Roads meet where they share a vertex."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise VergenceError(f"{path} is not readable JSON: {error}") from None
-    lines = list(_lines(found, path))
+    lines = list(_lines(content, path))
     try:
         points = [(float(p[0]), float(p[1])) for line in lines for p in line]
     except (TypeError, ValueError, IndexError):
@@ -137,15 +137,15 @@ def _read_geojson(path: Path) -> RoadGraph:
     return road_graph(points, edges)
 
 
-def _lines(found: Any, path: Path, depth: int = 0) -> list[Any]:
-    kind = found.get("type") if isinstance(found, dict) else None
-    if kind == "LineString" and isinstance(found.get("coordinates"), list):
-        return [found["coordinates"]]
-    if kind == "MultiLineString" and isinstance(found.get("coordinates"), list):
-        return [line for line in found["coordinates"] if isinstance(line, list)]
+def _lines(content: Any, path: Path, depth: int = 0) -> list[Any]:
+    kind = content.get("type") if isinstance(content, dict) else None
+    if kind == "LineString" and isinstance(content.get("coordinates"), list):
+        return [content["coordinates"]]
+    if kind == "MultiLineString" and isinstance(content.get("coordinates"), list):
+        return [line for line in content["coordinates"] if isinstance(line, list)]
     inner = {"FeatureCollection": "features", "GeometryCollection": "geometries", "Feature": "geometry"}.get(kind or "")
-    if inner and inner in found and depth < 4:
-        parts = found[inner] if isinstance(found[inner], list) else [found[inner]]
+    if inner and inner in content and depth < 4:
+        parts = content[inner] if isinstance(content[inner], list) else [content[inner]]
         return [line for part in parts if part is not None for line in _lines(part, path, depth + 1)]
     if kind in ("Point", "MultiPoint", "Polygon", "MultiPolygon"):
         return []
@@ -251,17 +251,17 @@ def _stem(path: Path) -> str:
 
 
 def _maps_in(folder: Path) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    maps: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.suffix.lower() in READABLE:
-            if _stem(path) in found:
+            if _stem(path) in maps:
                 raise VergenceError(
-                    f"{folder} has two maps named {_stem(path)!r}: {found[_stem(path)].name}, {path.name}"
+                    f"{folder} has two maps named {_stem(path)!r}: {maps[_stem(path)].name}, {path.name}"
                 )
-            found[_stem(path)] = path
-    if not found:
+            maps[_stem(path)] = path
+    if not maps:
         raise VergenceError(f"{folder} holds no maps: expected .graph, .geojson, .graphml or masks (.png)")
-    return found
+    return maps
 
 
 def _read_folder(path: Path, split: str) -> Pairs:

@@ -1,4 +1,4 @@
-"""Two maps laid over one another: what was found, missed and invented, and where junctions differ. For people."""
+"""Two maps laid over one another, to look at: what was found, missed and invented, and where junctions differ."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from vergence.core.errors import VergenceError
 from vergence.core.files import replacing, write_text
+from vergence.data.images import read_image
+from vergence.drawing.figure import figure, saved
 from vergence.maps.graph import Floats, RoadGraph
 from vergence.maps.metrics.scores import Scores
 from vergence.maps.page import PAGE
@@ -64,16 +66,16 @@ def length(lines: Sequence[Floats]) -> float:
     return float(sum(np.linalg.norm(np.diff(line, axis=0), axis=1).sum() for line in lines))
 
 
-def draw(found: Overlay, axes: Any, legend: bool = True) -> None:
+def draw(overlaid: Overlay, axes: Any, legend: bool = True) -> None:
     """Onto axes of matplotlib; y grows downwards."""
     from matplotlib.collections import LineCollection
 
-    for name, lines in found.lines.items():
+    for name, lines in overlaid.lines.items():
         axes.add_collection(
             LineCollection(lines, colors=COLOURS[name], linewidths=WIDTHS[name], label=LABELS[name], capstyle="round")
         )
-    if found.junctions:
-        x, y = np.array([(j[0], j[1]) for j in found.junctions]).T
+    if overlaid.junctions:
+        x, y = np.array([(j[0], j[1]) for j in overlaid.junctions]).T
         axes.scatter(x, y, s=16, facecolors="none", edgecolors=COLOURS["junctions"], linewidths=0.9, zorder=3,
                      label=LABELS["junctions"])  # fmt: skip
     axes.set_aspect("equal")
@@ -86,38 +88,30 @@ def draw(found: Overlay, axes: Any, legend: bool = True) -> None:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncol=2, frameon=False, fontsize=9)
 
 
-def save_pictures(found: Overlay, stem: Path, title: str, background: Path | None = None) -> tuple[Path, Path]:
+def save_pictures(overlaid: Overlay, stem: Path, title: str, background: Path | None = None) -> tuple[Path, Path]:
     """``stem.png`` and ``stem.svg``."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 9), layout="constrained")
-    axes = figure.subplots()
+    drawn = figure(9, 9, dpi=160)
+    axes = drawn.subplots()
     if background is not None:
-        from vergence.data.images import read_image
-
-        picture = read_image(background).permute(1, 2, 0).numpy()
-        axes.imshow(picture, alpha=0.55)
-    draw(found, axes)
+        axes.imshow(read_image(background).permute(1, 2, 0).numpy(), alpha=0.55)
+    draw(overlaid, axes)
     axes.set_title(title, fontsize=11)
-    made = []
-    for suffix in (".png", ".svg"):
-        path = stem.with_suffix(suffix)
-        with replacing(path) as partial:
-            figure.savefig(partial, format=suffix[1:], dpi=160, metadata={"Date": None} if suffix == ".svg" else None)
-        made.append(path)
-    return made[0], made[1]
+    png, svg = saved(drawn, stem.with_suffix(".png")), stem.with_suffix(".svg")
+    with replacing(svg) as partial:
+        drawn.savefig(partial, format="svg", metadata={"Date": None})
+    return png, svg
 
 
-def save_page(found: Overlay, path: Path, title: str, rows: Sequence[tuple[str, str]]) -> Path:
+def save_page(overlaid: Overlay, path: Path, title: str, rows: Sequence[tuple[str, str]]) -> Path:
     """A page with the map to move about in, layers to switch, and junctions that tell what is wrong with them."""
     layers = [
         {"name": name, "label": LABELS[name], "colour": COLOURS[name], "width": WIDTHS[name],
          "lines": [np.round(line, 1).tolist() for line in lines]}
-        for name, lines in found.lines.items()
+        for name, lines in overlaid.lines.items()
     ]  # fmt: skip
     data = {
         "layers": layers,
-        "junctions": [[round(x, 1), round(y, 1), a, b] for x, y, a, b in found.junctions],
+        "junctions": [[round(x, 1), round(y, 1), a, b] for x, y, a, b in overlaid.junctions],
         "colour": COLOURS["junctions"],
         "label": LABELS["junctions"],
     }
@@ -127,17 +121,17 @@ def save_page(found: Overlay, path: Path, title: str, rows: Sequence[tuple[str, 
     return path
 
 
-def geojson(found: Overlay) -> dict[str, Any]:
+def geojson(overlaid: Overlay) -> dict[str, Any]:
     """Missed and invented roads and wrong junctions, in the maps' own pixels."""
     features = [
         {"type": "Feature", "properties": {"mistake": name},
          "geometry": {"type": "LineString", "coordinates": np.round(line, 3).tolist()}}
         for name in ("missed", "invented")
-        for line in found.lines[name]
+        for line in overlaid.lines[name]
     ]  # fmt: skip
     features += [
         {"type": "Feature", "properties": {"mistake": "junction", "roads_in_truth": a, "roads_in_prediction": b},
          "geometry": {"type": "Point", "coordinates": [round(x, 3), round(y, 3)]}}
-        for x, y, a, b in found.junctions
+        for x, y, a, b in overlaid.junctions
     ]  # fmt: skip
     return {"type": "FeatureCollection", "features": features}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -13,18 +12,7 @@ from vergence.core.errors import VergenceError
 from vergence.maps.geometry import near
 from vergence.maps.graph import Floats, RoadGraph, road_graph
 from vergence.maps.roads import roads
-
-Mistake = Literal["interruptions", "overconnections", "perturbations", "doubled", "doubled-truth", "far"]
-MISTAKES: tuple[Mistake, ...] = get_args(Mistake)
-FEW_AND_MANY: dict[Mistake, tuple[float, float]] = {
-    "interruptions": (5, 20),
-    "overconnections": (3, 10),
-    "perturbations": (5, 15),
-    "doubled": (5, 15),
-    "doubled-truth": (5, 15),
-    "far": (0.2, 0.5),
-}
-"""How many mistakes a city of 6 x 6 blocks is tried with; of far false roads, their share of all."""
+from vergence.maps.settings import FEW_AND_MANY, MISTAKES, Mistake, MistakeSizes
 
 
 def city(seed: int, blocks: int = 6, spacing: float = 120.0, jitter: float = 15.0, missing: float = 0.08) -> RoadGraph:
@@ -54,21 +42,12 @@ def city(seed: int, blocks: int = 6, spacing: float = 120.0, jitter: float = 15.
 
 @dataclass(frozen=True)
 class ErrorInjector:
-    """Mistakes as maps have them. Whoever asks for more of one kind with the same seed gets the same ones and more."""
+    """Mistakes as maps have them. More of one kind with the same seed are the same ones and others besides."""
 
-    gap: float = 12.0
-    """interruptions: how much road is missing, in pixels."""
-    longest: float = 240.0
-    """overconnections: the longest false road, in pixels."""
-    shift: float = 45.0
-    """perturbations: how far a place is moved, in pixels."""
-    aside: float = 14.0
-    """doubled: how far a copy is from its road, in pixels."""
-    copied: float = 90.0
-    """doubled: how much road is copied, in pixels."""
+    sizes: MistakeSizes = MistakeSizes()
 
     def inject(self, mistake: Mistake, graph: RoadGraph, amount: float, seed: int) -> tuple[RoadGraph, RoadGraph]:
-        """A truth and a prediction that differ by so many mistakes (for ``far``: by that share of the roads)."""
+        """A truth and a prediction that differ by ``amount`` mistakes (for ``far``: by that share of the roads)."""
         random = np.random.default_rng(seed)
         if mistake == "far":
             return self.cut_off(graph, amount, random), graph
@@ -84,12 +63,13 @@ class ErrorInjector:
 
     def interrupted(self, graph: RoadGraph, count: int, random: np.random.Generator) -> RoadGraph:
         """Roads broken at places away from junctions and from each other."""
-        pieces = graph.canonical.split(self.gap)
+        gap = self.sizes.gap
+        pieces = graph.canonical.split(gap)
         inner = (pieces.degrees[pieces.edges] == 2).all(1)
         middles = pieces.points[pieces.edges].mean(1)
         features = pieces.points[pieces.degrees != 2]
-        away = cKDTree(features).query(middles)[0] > 2 * self.gap if len(features) else np.ones(len(pieces), bool)
-        chosen = _apart(np.flatnonzero(inner & away), middles, 3 * self.gap, count, random, "interruptions")
+        away = cKDTree(features).query(middles)[0] > 2 * gap if len(features) else np.ones(len(pieces), bool)
+        chosen = _apart(np.flatnonzero(inner & away), middles, 3 * gap, count, random, "interruptions")
         gone = np.zeros(len(pieces), bool)
         gone[chosen] = True
         return pieces.without(gone)
@@ -103,7 +83,7 @@ class ErrorInjector:
             if len(added) == count:
                 break
             a = int(random.integers(len(pieces.points)))
-            others = np.array(tree.query_ball_point(pieces.points[a], self.longest))
+            others = np.array(tree.query_ball_point(pieces.points[a], self.sizes.longest))
             b = int(others[random.integers(len(others))])
             line = pieces.points[a] + np.linspace(0.25, 0.75, 5)[:, None] * (pieces.points[b] - pieces.points[a])
             middle = near(line[2:3], pieces, 30.0)
@@ -120,7 +100,7 @@ class ErrorInjector:
         if count > len(order):
             raise VergenceError(f"the map has room for {len(order)} perturbations, not {count}")
         turn = random.uniform(0, 2 * np.pi, len(order))
-        move = self.shift * np.stack([np.cos(turn), np.sin(turn)], 1)
+        move = self.sizes.shift * np.stack([np.cos(turn), np.sin(turn)], 1)
         points = pieces.points.copy()
         points[order[:count]] += move[:count]
         return pieces.moved(points)
@@ -128,7 +108,7 @@ class ErrorInjector:
     def doubled(self, graph: RoadGraph, count: int, random: np.random.Generator) -> RoadGraph:
         """Copies of stretches of road beside them, connected at both ends."""
         pieces = graph.canonical.split(15.0)
-        steps = max(int(self.copied / 15.0), 3)
+        steps = max(int(self.sizes.copied / 15.0), 3)
         stretches = [
             nodes[i : i + steps + 1] for nodes, _ in roads(pieces) for i in range(1, len(nodes) - steps - 1, steps)
         ]
@@ -138,7 +118,7 @@ class ErrorInjector:
         sides = random.choice([-1.0, 1.0], len(stretches))
         result = pieces
         for index in order[:count]:
-            result = result.joined(_beside(pieces.points[stretches[index]], sides[index] * self.aside))
+            result = result.joined(_beside(pieces.points[stretches[index]], sides[index] * self.sizes.aside))
         return result
 
     def cut_off(self, graph: RoadGraph, share: float, random: np.random.Generator) -> RoadGraph:
@@ -171,7 +151,7 @@ class ErrorInjector:
 
 
 def random_counts(random: np.random.Generator) -> dict[Mistake, float]:
-    """How many mistakes of each kind: anything from none to as many as the study tries."""
+    """The number of mistakes of each kind: anything from none to as many as the study tries."""
     return {m: float(random.integers(0, int(FEW_AND_MANY[m][1]) + 1)) for m in MISTAKES if m != "far"}
 
 
@@ -180,10 +160,10 @@ def crops(graph: RoadGraph, count: int, side: float, seed: int) -> list[RoadGrap
     random = np.random.default_rng(seed)
     low, high = graph.points.min(0), graph.points.max(0)
     corners = low + random.random((40, 2)) * np.maximum(high - low - side, 0)
-    found = [graph.inside(x, y, x + side, y + side) for x, y in corners.tolist()]
+    parts = [graph.inside(x, y, x + side, y + side) for x, y in corners.tolist()]
     # The better half by length of road, in the order they were drawn.
-    middle = float(np.median([part.length for part in found]))
-    return [part for part in found if part.length >= middle and len(part)][:count]
+    middle = float(np.median([part.length for part in parts]))
+    return [part for part in parts if part.length >= middle and len(part)][:count]
 
 
 def _apart(

@@ -12,7 +12,7 @@ import pytest
 from maps.roadmetrics.fixtures import EDGES, NODES, _geojson, _text, layouts, mask
 from vergence.cli.main import main
 from vergence.maps.data import read_map
-from vergence.maps.metrics import NAMES, Settings, compare
+from vergence.maps.metrics import NAMES, Measures, compare
 from vergence.maps.roadmetrics.bench import both_ways, pair
 
 QUICK = ["--measures.subgraphs.starts", "20", "--measures.trips.pairs", "30", "--measures.repeats", "1", "--quiet"]
@@ -48,7 +48,7 @@ def test_folders_are_judged_together(here, capsys):
     both = judged(["--truth", "data/truth", "--prediction", "data/prediction"], capsys)
     assert judged(["--data", "data"], capsys) == both
     graphs = [read_map(here / "data" / role / "west.graph") for role in ("truth", "prediction")]
-    alone = compare(*graphs, Settings(repeats=1)).opt_p.recall
+    alone = compare(*graphs, Measures(repeats=1)).opt_p.recall
     assert both["opt_p_recall"] == pytest.approx((1 + alone) / 2)
 
 
@@ -134,5 +134,5 @@ def test_real_roads_agree_with_themselves():
         pytest.skip("VERGENCE_ROADS names no folder with CITY.graph")
     for path in sorted(Path(folder).glob("*.graph")):
         graph = read_map(path)
-        for name, value in compare(graph, graph, Settings(repeats=1)).headline.items():
+        for name, value in compare(graph, graph, Measures(repeats=1)).headline.items():
             assert value == pytest.approx(1, abs=1e-3), (path.name, name)

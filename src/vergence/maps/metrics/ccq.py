@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from vergence.core.errors import VergenceError
 from vergence.maps.geometry import near
 from vergence.maps.graph import RoadGraph, as_graph
 from vergence.maps.metrics.agreement import Agreement
 from vergence.maps.raster import drawn
-
-
-@dataclass(frozen=True)
-class Ccq:
-    """How roads are compared place by place."""
-
-    slack: float = 8.0
-    """How far apart they may be, in pixels."""
-    measured: Literal["length", "pixels"] = "length"
-    """Lengths of road, which no raster changes; or pixels of a drawing at a quarter of the size (public code)."""
-    step: float = 2.0
-    """length: the longest piece that is looked at as one place, in pixels."""
-
-    def __post_init__(self) -> None:
-        if not (self.slack > 0 and self.step > 0):
-            raise VergenceError(f"CCQ has slack > 0 and step > 0, got {self.slack} and {self.step}")
+from vergence.maps.settings import Ccq
 
 
 def ccq(truth: Any, prediction: Any, settings: Ccq = Ccq()) -> Agreement:

@@ -7,7 +7,6 @@ that lost a road is as wrong as one that is missing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,31 +15,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from vergence.core.errors import VergenceError
 from vergence.maps.graph import Floats, RoadGraph, as_graph
 from vergence.maps.metrics.agreement import Agreement
 from vergence.maps.roads import roads
-
-
-@dataclass(frozen=True)
-class Junct:
-    """How junctions and their arms are compared."""
-
-    snap: float = 25.0
-    """How far apart matched junctions may be, in pixels (RoadTracer: 110.5)."""
-    arm: float = 25.0
-    """How far along a road its direction is taken, in pixels (RoadTracer: 110.5)."""
-    angle: float = 90.0
-    """How much the directions of matched arms may differ, in degrees."""
-    cluster: float = 0.0
-    """Junctions nearer than this are one, in pixels (RoadTracer: 85)."""
-
-    def __post_init__(self) -> None:
-        if not (self.snap > 0 and self.arm > 0 and 0 < self.angle <= 180 and self.cluster >= 0):
-            raise VergenceError(
-                "JUNCT has snap > 0, arm > 0, an angle from 0 to 180 and cluster >= 0, "
-                f"got {self.snap}, {self.arm}, {self.angle} and {self.cluster}"
-            )
+from vergence.maps.settings import Junct
 
 
 class Junction(NamedTuple):
@@ -91,7 +69,7 @@ def junctions(graph: RoadGraph, settings: Junct) -> list[Junction]:
 
 
 def _after(line: list[list[float]], far: float) -> tuple[float, float]:
-    """Where one is after walking so far along a line, or half of it if it is not that long."""
+    """Where one is after walking this distance along a line, or half of it if it is not that long."""
     steps = [math.dist(a, b) for a, b in pairwise(line)]
     left = min(far, sum(steps) / 2)
     for (a, b), step in zip(pairwise(line), steps, strict=True):
@@ -105,11 +83,11 @@ def _closest_first(v: list[Junction], u: list[Junction], snap: float) -> list[tu
     if not v or not u:
         return []
     trees = (cKDTree(np.array([j.place for j in side])) for side in (v, u))
-    found = next(trees).sparse_distance_matrix(next(trees), snap, output_type="ndarray")
-    order = np.lexsort((found["j"], found["i"], np.round(found["v"], 6)))
+    near = next(trees).sparse_distance_matrix(next(trees), snap, output_type="ndarray")
+    order = np.lexsort((near["j"], near["i"], np.round(near["v"], 6)))
     taken: tuple[set[int], set[int]] = set(), set()
     chosen = []
-    for i, j in zip(found["i"][order].tolist(), found["j"][order].tolist(), strict=True):
+    for i, j in zip(near["i"][order].tolist(), near["j"][order].tolist(), strict=True):
         if i not in taken[0] and j not in taken[1]:
             chosen.append((i, j))
             taken[0].add(i)

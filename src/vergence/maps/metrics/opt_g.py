@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -20,42 +19,12 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from vergence.core.errors import VergenceError
 from vergence.core.seeding import derive
 from vergence.maps.geometry import along, closest
 from vergence.maps.graph import Floats, Ints, RoadGraph, as_graph
 from vergence.maps.metrics.agreement import Agreement
 from vergence.maps.roads import simplified
-
-
-@dataclass(frozen=True)
-class Subgraphs:
-    """How sub-graphs are taken and matched, for OPT-G and SUBG."""
-
-    snap: float = 25.0
-    """How far apart matched control points, and the two starts, may be, in pixels."""
-    radius: float = 300.0
-    """How far to travel from a start, in pixels."""
-    step: float = 10.0
-    """The distance between control points, in pixels."""
-    starts: int = 1000
-    """How many starts; OPT-G takes half of them in either map."""
-    matching: Literal["hungarian", "greedy"] = "hungarian"
-    """OPT-G: the cheapest one-to-one matching (paper), or the closest pair first (public code)."""
-    reach: Literal["travelled", "straight"] = "travelled"
-    """Distance along roads (paper), or roads that connect within a circle (public code)."""
-    shared: Literal["truth", "both"] = "truth"
-    """SUBG: a predicted point may answer to many true ones (public code), or true points to many predicted ones too, so
-    that doubled roads in the prediction go unnoticed as well (the paper's wording)."""
-    simplify: float = 0.0
-    """Simplify roads by so many pixels before control points are set (public code: 5)."""
-
-    def __post_init__(self) -> None:
-        if not (self.snap > 0 and self.radius > 0 and self.step > 0 and self.starts >= 2 and self.simplify >= 0):
-            raise VergenceError(
-                "sub-graphs have snap, radius and step above 0, starts >= 2 and simplify >= 0, "
-                f"got {self.snap}, {self.radius}, {self.step}, {self.starts} and {self.simplify}"
-            )
+from vergence.maps.settings import Subgraphs
 
 
 def opt_g(truth: Any, prediction: Any, settings: Subgraphs = Subgraphs(), seed: int = 0) -> Agreement:
@@ -133,8 +102,8 @@ def _closest_first(distance: Floats, snap: float) -> tuple[Ints, Ints]:
         if free_row[row] and free_column[column]:
             free_row[row] = free_column[column] = False
             chosen.append((row, column))
-    found = np.array(chosen, np.int64).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
+    pairs = np.array(chosen, np.int64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]
 
 
 class _Start(NamedTuple):
@@ -188,9 +157,9 @@ class Explorer:
             along(other.graph, there.edge, there.share).tolist(),
         )
         begin = [_Start((u, v), (a, b), x, y) for (u, v), (a, b), (x, y) in zip(*columns, strict=True)]
-        found = dict(zip(there.point.tolist(), other.reached(begin), strict=True))
+        of_other = dict(zip(there.point.tolist(), other.reached(begin), strict=True))
         for number, reached in enumerate(own):
-            yield times[number], reached, found.get(number, np.zeros((0, 2)))
+            yield times[number], reached, of_other.get(number, np.zeros((0, 2)))
 
     def reached(self, starts: Sequence[_Start]) -> list[Floats]:
         """Control points within the radius of each start, as coordinates."""
@@ -198,7 +167,7 @@ class Explorer:
         tiles: dict[tuple[int, int], list[int]] = {}
         for number, start in enumerate(starts):
             tiles.setdefault((math.floor(start.x / radius), math.floor(start.y / radius)), []).append(number)
-        found: list[Floats] = [np.zeros((0, 2))] * len(starts)
+        within: list[Floats] = [np.zeros((0, 2))] * len(starts)
         for (column, row), numbers in tiles.items():
             # Nothing that is reached by road is farther than that in a straight line: a small graph, shared by the
             # starts of a tile, will do.
@@ -209,13 +178,13 @@ class Explorer:
             local = np.searchsorted(close, [starts[n].nodes for n in numbers])
             if self.settings.reach == "straight":
                 for number, nodes in zip(numbers, local, strict=True):
-                    found[number] = _within_circle(small, points, starts[number], nodes, radius)
+                    within[number] = _within_circle(small, points, starts[number], nodes, radius)
                 continue
             distance = dijkstra(small, directed=False, indices=local.ravel(), limit=radius).reshape(len(numbers), 2, -1)
             far = (distance + np.array([starts[n].offsets for n in numbers])[..., None]).min(1)
             for number, inside in zip(numbers, far <= radius, strict=True):
-                found[number] = points[inside]
-        return found
+                within[number] = points[inside]
+        return within
 
 
 def _within_circle(matrix: sparse.csr_matrix, points: Floats, start: _Start, nodes: Ints, radius: float) -> Floats:

@@ -9,35 +9,18 @@ many.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
 
-from vergence.core.errors import VergenceError
 from vergence.maps.geometry import closest
 from vergence.maps.graph import Floats, Ints, RoadGraph, as_graph
 from vergence.maps.metrics.agreement import Agreement
+from vergence.maps.settings import OptJ
 
 ON_EDGE = 2
 """The roads at a point inside an edge, by convention."""
-
-
-@dataclass(frozen=True)
-class OptJ:
-    """How features are matched."""
-
-    snap: float = 25.0
-    """How far apart a match may be, in pixels."""
-    alpha: float = 0.01
-    """What a pixel of distance costs against one road too many or too few."""
-    order: Literal["cheapest", "node"] = "cheapest"
-    """Cheapest match of all first (paper); or each true feature in turn among its five nearest, then what is left of
-    the prediction, which may take a true feature again (public code)."""
-
-    def __post_init__(self) -> None:
-        if not (self.snap > 0 and self.alpha >= 0):
-            raise VergenceError(f"OPT-J has snap > 0 and alpha >= 0, got {self.snap} and {self.alpha}")
 
 
 class Pair(NamedTuple):
@@ -100,18 +83,18 @@ def opt_j(truth: Any, prediction: Any, settings: OptJ = OptJ()) -> JunctionScore
 def _between_features(g: _Features, h: _Features, settings: OptJ) -> list[_Match]:
     if not len(g.points) or not len(h.points):
         return []
-    found = cKDTree(g.points).sparse_distance_matrix(cKDTree(h.points), settings.snap, output_type="ndarray")
-    cost = settings.alpha * found["v"] + np.abs(g.orders[found["i"]] - h.orders[found["j"]])
-    columns = (found["i"].tolist(), found["j"].tolist(), cost.tolist(), found["v"].tolist())
+    near = cKDTree(g.points).sparse_distance_matrix(cKDTree(h.points), settings.snap, output_type="ndarray")
+    cost = settings.alpha * near["v"] + np.abs(g.orders[near["i"]] - h.orders[near["j"]])
+    columns = (near["i"].tolist(), near["j"].tolist(), cost.tolist(), near["v"].tolist())
     return [_Match(*row) for row in zip(*columns, strict=True)]
 
 
 def _to_edges(own: _Features, other: RoadGraph, settings: OptJ) -> dict[int, tuple[float, float]]:
     """The cost and distance of the closest point on the other map's roads, by feature."""
-    found = closest(own.points, other, settings.snap)
-    cost = settings.alpha * found.distance + np.abs(own.orders[found.point] - ON_EDGE)
-    pairs = zip(cost.tolist(), found.distance.tolist(), strict=True)
-    return dict(zip(found.point.tolist(), pairs, strict=True))
+    points = closest(own.points, other, settings.snap)
+    cost = settings.alpha * points.distance + np.abs(own.orders[points.point] - ON_EDGE)
+    pairs = zip(cost.tolist(), points.distance.tolist(), strict=True)
+    return dict(zip(points.point.tolist(), pairs, strict=True))
 
 
 def _rank(match: _Match) -> tuple[float, bool, float, int, int]:

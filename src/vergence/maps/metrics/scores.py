@@ -14,49 +14,13 @@ import numpy as np
 from vergence.core.errors import VergenceError
 from vergence.maps.graph import Floats, as_graph
 from vergence.maps.metrics.agreement import Agreement, together
-from vergence.maps.metrics.ccq import Ccq, ccq
-from vergence.maps.metrics.junct import Junct, junct
-from vergence.maps.metrics.opt_g import Subgraphs, opt_g_draws, subg_draws
-from vergence.maps.metrics.opt_j import JunctionScore, OptJ, opt_j
-from vergence.maps.metrics.opt_p import OptP, PathScore, opt_p
-from vergence.maps.metrics.trips import Trips, TripScore, mean_trips, trips
-
-NEW = ("opt_p", "opt_j", "opt_g")
-OLD = ("ccq", "tlts", "apls", "junct", "subg")
-NAMES = {
-    "opt_p": "OPT-P", "opt_j": "OPT-J", "opt_g": "OPT-G",
-    "ccq": "CCQ", "tlts": "TLTS", "apls": "APLS", "junct": "JUNCT", "subg": "SUBG",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Of all eight measures. Distances are in pixels of 60 cm, those of the published tolerances."""
-
-    opt_p: OptP = OptP()
-    opt_j: OptJ = OptJ()
-    subgraphs: Subgraphs = Subgraphs()
-    """OPT-G and SUBG."""
-    trips: Trips = Trips()
-    """TLTS and APLS."""
-    ccq: Ccq = Ccq()
-    junct: Junct = Junct()
-    repeats: int = 3
-    """Random draws of paths, starts and trips to average over."""
-
-    def __post_init__(self) -> None:
-        if self.repeats < 1:
-            raise VergenceError(f"at least one draw is needed, got repeats={self.repeats}")
-
-
-PARITY = Settings(
-    opt_p=OptP(piece=25.0, pieces="halved", unsampled="skip", loops="open", hops=5),
-    opt_j=OptJ(order="node"),
-    subgraphs=Subgraphs(matching="greedy", reach="straight", simplify=5.0),
-    ccq=Ccq(measured="pixels"),
-    junct=Junct(snap=110.5, arm=110.5, cluster=85.0),
-)
-"""The choices of the public code (RoadTracer's for JUNCT), where they differ."""
+from vergence.maps.metrics.ccq import ccq
+from vergence.maps.metrics.junct import junct
+from vergence.maps.metrics.opt_g import opt_g_draws, subg_draws
+from vergence.maps.metrics.opt_j import JunctionScore, opt_j
+from vergence.maps.metrics.opt_p import PathScore, opt_p
+from vergence.maps.metrics.trips import TripScore, mean_trips, trips
+from vergence.maps.settings import NAMES, NEW, OLD, Measures
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +43,7 @@ class Scores:
 
     @property
     def headline(self) -> dict[str, float]:
-        """One number a measure: F1, CCQ's quality, TLTS's share of correct trips, APLS."""
+        """One number per measure: F1, CCQ's quality, TLTS's share of correct trips, APLS."""
         values = {name: getattr(self, name).f1 for name in ("opt_p", "opt_j", "opt_g", "junct", "subg")}
         values |= {"ccq": self.ccq.quality, "tlts": self.trips.correct, "apls": self.trips.similarity}
         return {name: values[name] for name in NAMES}
@@ -87,28 +51,28 @@ class Scores:
     @property
     def values(self) -> dict[str, float]:
         """Everything, by name: ``opt_p``, ``opt_p_precision``, ``tlts_too_long``, ``opt_p_spread``."""
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for name, value in self.headline.items():
-            found[name] = value
+            values[name] = value
             if name == "tlts":
-                found |= {f"tlts_{k}": getattr(self.trips, k) for k in ("too_long", "too_short", "infeasible")}
+                values |= {f"tlts_{k}": getattr(self.trips, k) for k in ("too_long", "too_short", "infeasible")}
             elif name != "apls":
                 agreement: Agreement = getattr(self, name)
-                found |= {f"{name}_precision": agreement.precision, f"{name}_recall": agreement.recall}
+                values |= {f"{name}_precision": agreement.precision, f"{name}_recall": agreement.recall}
             if name in self.spread:
-                found[f"{name}_spread"] = self.spread[name]
-        return found
+                values[f"{name}_spread"] = self.spread[name]
+        return values
 
 
-def compare(truth: Any, prediction: Any, settings: Settings = Settings(), seed: int = 0) -> Scores:
+def compare(truth: Any, prediction: Any, measures: Measures = Measures(), seed: int = 0) -> Scores:
     """All eight measures of a predicted map against the true one: RoadGraphs or networkx graphs."""
     g, h = as_graph(truth, "the truth"), as_graph(prediction, "the prediction")
-    seeds = range(seed * settings.repeats, (seed + 1) * settings.repeats)
-    paths = opt_p(g, h, settings.opt_p, seed, settings.repeats)
-    junctions = opt_j(g, h, settings.opt_j)
-    around = opt_g_draws(g, h, settings.subgraphs, seeds)
-    older = subg_draws(g, h, settings.subgraphs, seeds)
-    travelled = [trips(g, h, settings.trips, s) for s in seeds]
+    seeds = range(seed * measures.repeats, (seed + 1) * measures.repeats)
+    paths = opt_p(g, h, measures.opt_p, seed, measures.repeats)
+    junctions = opt_j(g, h, measures.opt_j)
+    around = opt_g_draws(g, h, measures.subgraphs, seeds)
+    older = subg_draws(g, h, measures.subgraphs, seeds)
+    travelled = [trips(g, h, measures.trips, s) for s in seeds]
     spread = {
         "opt_p": paths.spread,
         "opt_g": _deviation([a.f1 for a in around]),
@@ -117,8 +81,8 @@ def compare(truth: Any, prediction: Any, settings: Settings = Settings(), seed: 
         "subg": _deviation([a.f1 for a in older]),
     }
     return Scores(
-        paths.agreement, junctions.agreement, together(around), ccq(g, h, settings.ccq), junct(g, h, settings.junct),
-        together(older), mean_trips(travelled), spread if settings.repeats > 1 else {}, paths, junctions,
+        paths.agreement, junctions.agreement, together(around), ccq(g, h, measures.ccq), junct(g, h, measures.junct),
+        together(older), mean_trips(travelled), spread if measures.repeats > 1 else {}, paths, junctions,
     )  # fmt: skip
 
 
@@ -149,7 +113,7 @@ def _deviation(values: Sequence[float]) -> float:
 
 
 def correlation_matrix(table: Mapping[str, Sequence[float]], kind: str = "spearman") -> Floats:
-    """Correlation of measures over maps (or maps and methods): ``table`` has a column of values a measure.
+    """Correlation of measures over maps (or maps and methods): ``table`` has one column of values per measure.
 
     ``kind`` is ``spearman`` or ``pearson``. A measure that never changes correlates with nothing: 0.
     """

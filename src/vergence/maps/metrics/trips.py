@@ -9,38 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from vergence.core.errors import VergenceError
 from vergence.core.seeding import derive
 from vergence.maps.geometry import along, closest
 from vergence.maps.graph import Floats, RoadGraph, as_graph
 from vergence.maps.metrics.agreement import harmonic
 from vergence.maps.roads import Network, Places
-
-
-@dataclass(frozen=True)
-class Trips:
-    """How shortest ways are compared, for TLTS and APLS."""
-
-    snap: float = 25.0
-    """How far a place may be from the closest road of the other map, in pixels."""
-    pairs: int = 1000
-    """How many pairs of places."""
-    tolerance: float = 0.05
-    """TLTS: the share by which a way may be longer or shorter."""
-    direction: Literal["truth", "both"] = "truth"
-    """APLS: trips drawn in the truth (the paper's Eq. 1), or the harmonic mean with trips drawn in the prediction."""
-
-    def __post_init__(self) -> None:
-        if not (self.snap > 0 and self.pairs >= 1 and 0 < self.tolerance < 1):
-            raise VergenceError(
-                "trips have snap > 0, pairs >= 1 and a tolerance between 0 and 1, "
-                f"got {self.snap}, {self.pairs} and {self.tolerance}"
-            )
+from vergence.maps.settings import Trips
 
 
 @dataclass(frozen=True)
@@ -97,14 +76,14 @@ def sampled(g: RoadGraph, h: RoadGraph, settings: Trips, seed: int) -> tuple[Flo
     """Lengths of random trips in ``g``, and of the same trips in ``h`` (infinite where there is none)."""
     start, end = places(g, settings.pairs, derive("trips", seed))
     actual = Network(g).travel(start, end)
-    made = np.full(settings.pairs, np.inf)
+    predicted = np.full(settings.pairs, np.inf)
     ends = [closest(along(g, *place), h, settings.snap) for place in (start, end)]
     rows = np.intersect1d(ends[0].point, ends[1].point)
     if len(rows):
         a, b = (Places(e.edge[i], e.share[i]) for e in ends for i in [np.searchsorted(e.point, rows)])
-        made[rows] = Network(h).travel(a, b)
+        predicted[rows] = Network(h).travel(a, b)
     kept = actual > 0
-    return actual[kept], made[kept]
+    return actual[kept], predicted[kept]
 
 
 def places(graph: RoadGraph, count: int, seed: int) -> tuple[Places, Places]:

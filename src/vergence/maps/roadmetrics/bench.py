@@ -7,6 +7,7 @@ the ratio.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from vergence.contract.benchmark import Contest
 from vergence.core.seeding import derive
 from vergence.maps.geometry import along
 from vergence.maps.graph import Floats, RoadGraph, road_graph
-from vergence.maps.metrics import OptP, Settings, Subgraphs, Trips, ccq, compare, junct, opt_g, opt_j, subg, trips
+from vergence.maps.metrics import Agreement, ccq, compare, junct, opt_g, opt_j, subg, trips
 from vergence.maps.metrics.opt_g import Explorer
-from vergence.maps.metrics.opt_p import Matcher, decompose
+from vergence.maps.metrics.opt_p_match import Matcher
+from vergence.maps.metrics.opt_p_paths import decompose
 from vergence.maps.metrics.trips import places
+from vergence.maps.settings import Measures, OptP, Subgraphs, Trips
 from vergence.maps.synth import ErrorInjector, city
 from vergence.reference import roadmetrics as plain
 
@@ -28,16 +31,13 @@ STARTS, TRIPS = 20, 20
 
 def contests() -> Iterator[Contest]:
     """A city of 6 x 6 blocks with mistakes: every measure against its plain form. Then ten cities against one."""
-    truth, prediction = pair(6)
-    yield from measures(truth, prediction)
+    for name, (ours, theirs) in both_ways(*pair(6)).items():
+        yield Contest(name.lower(), name, ours, {"plain": theirs})
     one = pair(10)
     ten = tiled(one[0], 10), tiled(one[1], 10)
-    settings = Settings(repeats=1)
-    yield Contest(
-        "all eight, 10 x 10 blocks", lambda: compare(*one, settings), {"ten such": lambda: compare(*ten, settings)}
-    )
-    for name, run in (("OPT-P", _paths), ("CCQ", ccq), ("OPT-J", opt_j)):
-        yield Contest(f"{name}, 10 x 10 blocks", _call(run, *one), {"ten such": _call(run, *ten)})
+    for name, run in (("all eight", _all_eight), ("OPT-P", _paths), ("CCQ", ccq), ("OPT-J", opt_j)):
+        id = f"{name.lower().replace(' ', '-')}-large"
+        yield Contest(id, f"{name}, 10 x 10 blocks", partial(run, *one), {"ten such": partial(run, *ten)})
 
 
 def pair(blocks: int) -> tuple[RoadGraph, RoadGraph]:
@@ -57,12 +57,6 @@ def tiled(graph: RoadGraph, count: int) -> RoadGraph:
     return road_graph(points, np.concatenate([graph.edges + n * len(graph.points) for n in range(count)]))
 
 
-def measures(truth: RoadGraph, prediction: RoadGraph) -> Iterator[Contest]:
-    """Every measure of a pair of maps against its plain form."""
-    for name, (ours, theirs) in both_ways(truth, prediction).items():
-        yield Contest(name, ours, {"plain": theirs})
-
-
 def both_ways(truth: RoadGraph, prediction: RoadGraph) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
     """Each measure, fast and plain; both return the same numbers."""
     g, h = truth.canonical, prediction.canonical
@@ -76,8 +70,8 @@ def both_ways(truth: RoadGraph, prediction: RoadGraph) -> dict[str, tuple[Callab
     ends = list(zip(_tuples(along(g, *first)), _tuples(along(g, *last)), strict=True))
 
     def plain_trips() -> Any:
-        actual, made = (np.array(plain.travel(graph, ends)) for graph in graphs)
-        return float((np.abs(made - actual) <= travelled.tolerance * actual).mean())
+        actual, predicted = (np.array(plain.travel(graph, ends)) for graph in graphs)
+        return float((np.abs(predicted - actual) <= travelled.tolerance * actual).mean())
 
     def plain_ccq() -> Any:
         return (
@@ -96,7 +90,11 @@ def both_ways(truth: RoadGraph, prediction: RoadGraph) -> dict[str, tuple[Callab
     }
 
 
-def _paths(g: Any, h: Any) -> list[float]:
+def _all_eight(g: RoadGraph, h: RoadGraph) -> Any:
+    return compare(g, h, Measures(repeats=1))
+
+
+def _paths(g: RoadGraph, h: RoadGraph) -> list[float]:
     """Path scores of one decomposition either way."""
     settings = OptP()
     cut = g.canonical.split(settings.piece), h.canonical.split(settings.piece)
@@ -105,28 +103,24 @@ def _paths(g: Any, h: Any) -> list[float]:
 
 def _plain_paths(g: RoadGraph, h: RoadGraph) -> list[float]:
     cut = g.split(OptP().piece), h.split(OptP().piece)
-    found = []
+    scores = []
     for a, b in (cut, cut[::-1]):
-        found += plain.match_paths([a.points[p.nodes] for p in decompose(a, 0)], b.to_networkx())
-    return found
+        scores += plain.match_paths([a.points[p.nodes] for p in decompose(a, 0)], b.to_networkx())
+    return scores
 
 
-def _counts(found: Any) -> tuple[float, float, float]:
-    return found.right, found.predicted, found.actual
+def _counts(score: Agreement) -> tuple[float, float, float]:
+    return score.right, score.predicted, score.actual
 
 
-def _all(found: Any) -> tuple[float, float, float, float]:
-    return found.right, found.predicted, found.found, found.actual
+def _all(score: Agreement) -> tuple[float, float, float, float]:
+    return score.right, score.predicted, score.found, score.actual
 
 
 def _junct(g: RoadGraph, h: RoadGraph) -> tuple[float, float, float]:
-    found = junct(g, h)
-    return found.found, found.predicted - found.found, found.actual
+    score = junct(g, h)
+    return score.found, score.predicted - score.found, score.actual
 
 
 def _tuples(points: Floats) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in points]
-
-
-def _call(run: Callable[..., Any], *args: Any) -> Callable[[], Any]:
-    return lambda: run(*args)

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from vergence.contract.claims import Claim, Evidence, Needs
+from vergence.contract.claims import Claim, Evidence, compared
 from vergence.maps.graph import Floats, RoadGraph, road_graph
-from vergence.maps.metrics import (
-    NEW,
-    OptP,
-    Settings,
-    Subgraphs,
-    Trips,
-    compare,
-    junct,
-    opt_g,
-    opt_j,
-    opt_p,
-)  # fmt: skip
+from vergence.maps.metrics import compare, junct, opt_g, opt_j, opt_p
 from vergence.maps.metrics.agreement import Agreement
+from vergence.maps.settings import NEW, Measures, Mistake, OptP, Subgraphs, Trips
 from vergence.maps.synth import ErrorInjector, city
 
 ROUNDING = 1e-9
+"""How far two ways to compute one score may be apart: sums over many pieces of road cost a digit of float64."""
 SEEDS = 20
-_QUICK = Settings(subgraphs=Subgraphs(starts=60), trips=Trips(pairs=100), repeats=2)
+_QUICK = Measures(subgraphs=Subgraphs(starts=60), trips=Trips(pairs=100), repeats=2)
 
 
 def line(*points: tuple[float, float]) -> RoadGraph:
@@ -43,8 +34,9 @@ def _joined(*parts: RoadGraph) -> RoadGraph:
 
 def _pair(seed: int = 4) -> tuple[RoadGraph, RoadGraph]:
     """A city and a copy of it with mistakes of every kind."""
+    counts: dict[Mistake, float]
     counts = {"interruptions": 3.0, "overconnections": 2.0, "perturbations": 3.0, "doubled": 2.0, "doubled-truth": 2.0}
-    return ErrorInjector().mixed(city(seed, blocks=5), counts, seed)  # type: ignore[arg-type]
+    return ErrorInjector().mixed(city(seed, blocks=5), counts, seed)
 
 
 def identity(_: Evidence) -> float:
@@ -63,8 +55,8 @@ def gap_closed_form(_: Evidence) -> float:
     for gap, expected in ((20, (500**2 + 480**2) / 1000**2), (200, 2 * 420**2 / 1000**2), (400, 2 * 320**2 / 1000**2)):
         half = (1000 - gap) / 2
         broken = line((0, 0), (half, 0)).joined(line((1000 - half, 0), (1000, 0)))
-        found = opt_p(line((0, 0), (1000, 0)), broken).agreement
-        worst = max(worst, abs(found.recall - expected), abs(found.precision - 1))
+        score = opt_p(line((0, 0), (1000, 0)), broken).agreement
+        worst = max(worst, abs(score.recall - expected), abs(score.precision - 1))
     return worst
 
 
@@ -75,9 +67,9 @@ def fragments_closed_form(_: Evidence) -> float:
         size, piece, cut = 400.0, 1.0, 0.2
         whole = line((0, 0), (n * size, 0))
         parts = [line((k * size + cut * (k > 0), 0), ((k + 1) * size, 0)) for k in range(n)]
-        found = opt_p(whole, _joined(*parts), OptP(piece=piece)).agreement.recall
+        recall = opt_p(whole, _joined(*parts), OptP(piece=piece)).agreement.recall
         expected = (size**2 + (n - 1) * (size - piece) ** 2) / (n * size) ** 2
-        worst = max(worst, abs(found - expected), abs(expected - 1 / n) - 2 * piece / size)
+        worst = max(worst, abs(recall - expected), abs(expected - 1 / n) - 2 * piece / size)
     return worst
 
 
@@ -157,38 +149,24 @@ def invariance(_: Evidence) -> float:
 # Measured over generated cities ---------------------------------------------------------------------------------------
 
 
-def _needs(variant: str) -> tuple[Needs, ...]:
-    return tuple(Needs(variant, seed) for seed in range(SEEDS))
-
-
 def _falls(variant: str, statement: str) -> Claim:
     """From few to many mistakes every new score falls by more than 0.01."""
-
-    def measure(evidence: Evidence) -> Sequence[float]:
-        found = [evidence.metrics(need) for need in _needs(variant)]
-        return [min(f[f"{name}_few"] - f[name] for name in NEW) for f in found]
-
-    return Claim(f"sees-{variant}", statement, "Fig. 5", "empirical", measure, 0.01, "above",
-                 unit="fall of the least sensitive of three", paper="never flat", needs=_needs(variant))  # fmt: skip
+    return compared(f"sees-{variant}", statement, "Fig. 5", {"run": variant},
+                    lambda of: min(of["run"][f"{name}_few"] - of["run"][name] for name in NEW), threshold=0.01,
+                    seeds=SEEDS, unit="fall of the least sensitive of three", paper="never flat")  # fmt: skip
 
 
 def _blind(score: str, variant: str, statement: str, source: str) -> Claim:
     """With many mistakes the score still is 1, within 0.01."""
-
-    def measure(evidence: Evidence) -> Sequence[float]:
-        return [1 - evidence.metrics(need)[score] for need in _needs(variant)]
-
-    return Claim(f"{score}-blind-{variant}", statement, source, "empirical", measure, 0.01, "at most",
-                 unit="below a perfect score", paper="flat", needs=_needs(variant))  # fmt: skip
+    return compared(f"{score}-blind-{variant}", statement, source, {"run": variant}, lambda of: 1 - of["run"][score],
+                    threshold=0.01, sense="at most", seeds=SEEDS, unit="below a perfect score",
+                    paper="flat")  # fmt: skip
 
 
 def _higher(id: str, statement: str, better: str, worse: str, source: str) -> Claim:
-    def measure(evidence: Evidence) -> Sequence[float]:
-        found = [evidence.metrics(need) for need in _needs("mixed")]
-        return [f[better] - f[worse] for f in found]
-
-    return Claim(id, statement, source, "empirical", measure, 0.0, "above", unit="Spearman correlation",
-                 needs=_needs("mixed"))  # fmt: skip
+    """On random mixtures one correlation is above another."""
+    return compared(id, statement, source, {"run": "mixed"}, lambda of: of["run"][better] - of["run"][worse],
+                    seeds=SEEDS, unit="Spearman correlation")  # fmt: skip
 
 
 def _exact(

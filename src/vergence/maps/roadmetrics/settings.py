@@ -1,0 +1,137 @@
+"""The settings of the road measures: configs, inputs, presets, variants and metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import tyro
+
+from vergence.contract.data import EMBEDDED, Source
+from vergence.contract.inputs import Graph, Image
+from vergence.contract.settings import Metric, Settings, Variant
+from vergence.core.errors import VergenceError
+from vergence.maps.roadmetrics import ABOUT
+from vergence.maps.settings import NAMES, Errors, Measures, Unit, parity
+
+Window = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Maps:
+    """What is compared."""
+
+    source: Source = EMBEDDED
+    """embedded, roadtracer:PATH (CITY.graph with CITY.METHOD.graph), maps:PATH (maps to put mistakes into), or a PATH
+    to a folder with truth/ and prediction/."""
+    truth: Annotated[str, tyro.conf.arg(aliases=["--truth"])] = ""
+    """The true map, or a folder of them: .graph, .geojson, .graphml or a mask (.png)."""
+    prediction: Annotated[str, tyro.conf.arg(aliases=["--prediction"])] = ""
+    """The predicted map, or a folder of them with the same names."""
+    method: str = ""
+    """roadtracer: judge what this method predicted (if none is given, all of them)."""
+    unit: Unit = "pixels"
+    """What the files are in. Degrees are longitude and latitude."""
+    metres_a_pixel: float = 0.6
+    """metres, degrees: the size of a pixel. Published tolerances are for 60 cm."""
+    window: Window | None = None
+    """Compare only what is inside left, top, right, bottom, in pixels."""
+    cities: int = 2
+    """embedded and maps: the number of cities (or crops of each map) to put mistakes into."""
+    blocks: int = 6
+    """embedded: crossings along a side of a city."""
+    crop: float = 1000.0
+    """maps: the side of a crop, in pixels."""
+
+    def __post_init__(self) -> None:
+        if bool(self.truth) != bool(self.prediction):
+            raise VergenceError("give both --truth and --prediction, or neither")
+        if not self.metres_a_pixel > 0 or not self.crop > 0:
+            raise VergenceError(f"metres_a_pixel and crop are above 0, got {self.metres_a_pixel} and {self.crop}")
+        if self.cities < 1 or self.blocks < 4:
+            raise VergenceError(f"there are cities >= 1 with blocks >= 4, got {self.cities} and {self.blocks}")
+        if self.window is not None and not (self.window[0] < self.window[2] and self.window[1] < self.window[3]):
+            raise VergenceError(f"a window is left, top, right, bottom, got {self.window}")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Maps, measures and mistakes."""
+
+    data: Maps = Maps()
+    measures: Measures = Measures()
+    choices: Literal["own", "parity"] = "own"
+    """Where the paper leaves something open or its public code differs: what `measures` says, or as the public code."""
+    errors: Errors = Errors()
+    seed: int = 0
+    """Decides everything random."""
+
+    @property
+    def chosen_measures(self) -> Measures:
+        """The measures, with the public code's choices if these are asked for."""
+        return parity(self.measures) if self.choices == "parity" else self.measures
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Two maps of one place."""
+
+    truth: Graph
+    """The true map: .graph, .geojson, .graphml or a mask (.png)."""
+    prediction: Graph
+    """The predicted map."""
+    image: Image | None = None
+    """A picture to draw over; its pixels are the maps' units."""
+    unit: Unit = "pixels"
+    """What the files are in."""
+    metres_a_pixel: float = 0.6
+    """metres, degrees: the size of a pixel."""
+
+
+PRESETS = {
+    "tiny": Config(),
+    # Windows of 8192 pixels around the origin without a border of 260; 15 cities.
+    "paper": Config(Maps("roadtracer:data", window=(-3836.0, -3836.0, 3836.0, 3836.0))),
+}
+VARIANTS = {
+    "interruptions": Variant("interruptions", {"errors.kind": "interruptions"}),
+    "overconnections": Variant("over-connections", {"errors.kind": "overconnections"}),
+    "perturbations": Variant("perturbations", {"errors.kind": "perturbations"}),
+    "doubled": Variant("doubled roads", {"errors.kind": "doubled"}),
+    "doubled-truth": Variant("doubled roads in the truth", {"errors.kind": "doubled-truth"}),
+    "far": Variant("far false roads", {"errors.kind": "far"}),
+    "mixed": Variant("random mixtures", {"errors.kind": "mixed"}, headline=False),
+    "given": Variant("maps as they are", {"errors.kind": "given"}, headline=False),
+}
+
+
+def _metrics() -> dict[str, Metric]:
+    metrics = {name: Metric(label, digits=3) for name, label in NAMES.items()}
+    for name, label in NAMES.items():
+        parts = ("too_long", "too_short", "infeasible") if name == "tlts" else ("precision", "recall")
+        for part in () if name == "apls" else parts:
+            better = part in ("precision", "recall")
+            metrics[f"{name}_{part}"] = Metric(f"{label} {part.replace('_', ' ')}", digits=3, higher_is_better=better)
+        metrics[f"{name}_spread"] = Metric(f"{label} deviation", digits=3, higher_is_better=False)
+    metrics["consistency"] = Metric("mean correlation of OPT-P, OPT-J, OPT-G", digits=3)
+    metrics["consistency_old"] = Metric("mean correlation of the best three others", digits=3)
+    metrics["tracks"] = Metric("least correlation of OPT-P, OPT-J, OPT-G with the number of mistakes", digits=3)
+    metrics["tracks_old"] = Metric("greatest of the others'", digits=3)
+    return metrics
+
+
+METRICS = _metrics()
+
+SETTINGS = Settings(
+    ABOUT,
+    Config,
+    PRESETS,
+    VARIANTS,
+    METRICS,
+    inputs=Inputs,
+    embedded=(
+        "Embedded: generated cities of 6 x 6 crossings with bent roads, and copies of them with many mistakes of one "
+        "kind at a time. A score that stays near 1 in a row does not see that kind."
+    ),
+    minutes=0.2,
+)
