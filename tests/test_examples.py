@@ -41,7 +41,7 @@ def test_a_video_is_made_and_tracked_in(here):
     save_tensors(here / "untrained.safetensors", model.state_dict(), identity)
     shown = example("track_video").main(["--weights", "untrained.safetensors", "--frames", "6"])
     with Image.open(shown) as strip:
-        assert strip.width == 2 * strip.height
+        assert strip.width > strip.height
     assert (here / "tracked" / "tracked.mp4").stat().st_size > 1000
 
 

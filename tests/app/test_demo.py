@@ -112,6 +112,7 @@ def untrained(gallery):
 
     from vergence.contract.identity import Identity
     from vergence.core.files import save_tensors
+    from vergence.engine.weights import metadata
     from vergence.runs.folder import Run
     from vergence.runs.machine import Runtime
     from vergence.runs.order import Order
@@ -124,7 +125,7 @@ def untrained(gallery):
         facts = system.settings.facts(3, ("run", "sit", "walk"))
         identity = Identity("snl", preset, "snl", config, facts)
         save_tensors(
-            run.folder / "last.safetensors", system.build(config, facts).state_dict(), identity.metadata(system)
+            run.folder / "last.safetensors", system.build(config, facts).state_dict(), metadata(identity, system)
         )
         return next(w.id for w in shelf.weights("snl", gallery.runs) if preset in w.title)
 
@@ -191,8 +192,8 @@ def test_a_tracklet_is_found_among_uploaded_ones(gallery, untrained, carried_out
         zips = [str(gallery.uploads / "people.zip")]
     demo = Demo(gallery, catalogue.load("snl"))
     job, page = carried_out(demo, {"query": [query], "gallery": zips, "top": 5}, untrained("tiny-reid"))
-    assert [a.kind for a in job.made] == ["html", "table", "image"]
-    with job.made[1].path.open() as file:
+    assert [a.kind for a in job.made] == ["html", "image", "table", "image"]
+    with job.made[2].path.open() as file:
         _, *rows = csv.reader(file)
     assert [row[:3] for row in rows] == [["query", "1", "anna"], ["query", "2", "bert"]]
     assert float(rows[0][3]) == pytest.approx(0, abs=1e-3)

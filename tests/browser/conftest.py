@@ -66,6 +66,7 @@ def runs(tmp_path_factory):
     from vergence.core.files import save_tensors
     from vergence.core.progress import Progress
     from vergence.engine.contexts import working
+    from vergence.engine.weights import metadata
     from vergence.runs.folder import Run
     from vergence.runs.machine import Runtime
     from vergence.runs.order import Order
@@ -81,7 +82,7 @@ def runs(tmp_path_factory):
             facts = system.facts(ctx, system.prepare(ctx, system.data(ctx, "train")))
             model = system.build(config, facts)
         identity = Identity(name, preset, variant, config, facts)
-        save_tensors(run.folder / "last.safetensors", model.state_dict(), identity.metadata(system))
+        save_tensors(run.folder / "last.safetensors", model.state_dict(), metadata(identity, system))
     return root
 
 

@@ -52,7 +52,7 @@ def test_values_of_flags():
     [
         *(["train", name] for name in catalogue.names() if catalogue.load(name).trains),
         *(["eval", name] for name in catalogue.names()),
-        *(["predict", name] for name in catalogue.names() if catalogue.load(name).offers("predict")),
+        *(["predict", name] for name in catalogue.names() if catalogue.load(name).offers("infer")),
         ["run", "snl"], ["claims"], ["bench"], ["list"], ["show", "snl"], ["cite", "snl"], ["export", "snl"],
         ["compare"], ["doctor"], ["data", "check"], ["completion"],
     ],

@@ -15,6 +15,7 @@ from vergence.cli import train as training
 from vergence.cli import use
 from vergence.cli.main import COMMANDS, main
 from vergence.contract.identity import Identity
+from vergence.engine.choose import Chosen
 from vergence.runs.order import Order
 
 ROOT = Path(__file__).parents[2]
@@ -72,15 +73,15 @@ def only_read(monkeypatch):
         parse(*args, **kwargs)
         raise Understood
 
-    def weights(system, args, needed=True):
-        return None, Identity(system.about.name, "tiny", "", system.configure("tiny"), None), None
+    def weights(system, given, root, needed=True):
+        return Chosen(None, Identity(system.about.name, "tiny", "", system.configure("tiny"), None))
 
     class Old:
         folder = Path("RUN")
         order = Order("snl", "tiny", "snl", catalogue.load("snl").configure("tiny", "snl"))
 
     monkeypatch.setattr(tyro, "cli", stop)
-    monkeypatch.setattr(use, "_weights", weights)
+    monkeypatch.setattr(use, "choose_or_train", weights)
     monkeypatch.setattr(training, "_old_run", lambda args: Old if {"--resume", "--from-run"} & {*args} else None)
 
 

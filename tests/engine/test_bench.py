@@ -20,7 +20,7 @@ def test_a_rival_that_takes_three_times_as_long_is_three_times_as_slow(monkeypat
 
     monkeypatch.setattr(bench.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(bench, "core_share", lambda: 0.8)
-    (result,) = bench.race(Contest("wait", takes(0.004), {"slow": takes(0.012)}), rounds=3)
+    (result,) = bench.race(Contest("wait", "waiting", takes(0.004), {"slow": takes(0.012)}), rounds=3)
     assert round(result.ratio, 6) == round(result.low, 6) == round(result.high, 6) == 3
     assert len(result.ratios) == 3
     assert result.core == 0.8
@@ -44,12 +44,12 @@ def test_a_process_that_waits_for_its_core_sees_it(monkeypatch):
 
 def test_memory_is_that_of_each_contestant(monkeypatch):
     monkeypatch.setattr(bench, "child_peak", lambda target, system, contest, rival: 100_000 if rival else 20_000)
-    assert bench.memory("snl", Contest("sum", int, {"dense": int}))["dense"].ratio == 5
+    assert bench.memory("snl", Contest("sum", "a sum", int, {"dense": int}))["dense"].ratio == 5
 
 
 def test_contestants_are_found_by_name():
-    assert callable(bench.contestant("snl", "SNL, N = 64", ""))
-    assert callable(bench.contestant("snl", "SNL, N = 64", "dense"))
+    assert callable(bench.contestant("snl", "snl-64", ""))
+    assert callable(bench.contestant("snl", "snl-64", "dense"))
     with pytest.raises(VergenceError, match="snl has no contest 'nothing'"):
         bench.contestant("snl", "nothing", "")
 

@@ -11,7 +11,7 @@ from torch import nn
 from helpers import short, start, stop_and_go_on
 from vergence import catalogue
 from vergence.contract.about import About
-from vergence.contract.settings import Metric, Variant
+from vergence.contract.settings import Metric, Settings, Variant
 from vergence.contract.system import System
 from vergence.contract.training import Optimiser, Phase, Schedule, Training
 from vergence.core.errors import Diverged, VergenceError
@@ -36,11 +36,13 @@ class Config:
 class Line(System):
     """Fits a line; a step can be poisoned with a loss that is not finite."""
 
-    about = About("line", "Line", (), "", (), "", "@misc{line}")
-    config_type = Config
-    presets = {"tiny": Config()}
-    variants = {"line": Variant("line")}
-    metrics = {"error": Metric("error", higher_is_better=False)}
+    settings = Settings(
+        About("line", "Line", (), "Nowhere 2020", (), "", "line"),
+        Config,
+        {"tiny": Config()},
+        {"line": Variant("line")},
+        {"error": Metric("error", higher_is_better=False)},
+    )
 
     def data(self, ctx, split):
         x = torch.linspace(-1, 1, 16)[:, None]
@@ -62,8 +64,9 @@ class Line(System):
 def run(tmp_path, monkeypatch):
     """Make a run of the line system with changes of its config."""
     system = Line()
-    load = catalogue.load
+    load, settings = catalogue.load, catalogue.settings
     monkeypatch.setattr(catalogue, "load", lambda name: system if name == "line" else load(name))
+    monkeypatch.setattr(catalogue, "settings", lambda name: system.settings if name == "line" else settings(name))
     monkeypatch.setattr(catalogue, "code", lambda name: [])
 
     def make(config, **runtime):
@@ -220,7 +223,7 @@ def test_a_run_is_carried_on_by_one_process_at_a_time(run):
     with made.locked(said.append):
         thread = threading.Thread(target=lambda: execute(made, Said(said)))
         thread.start()
-        while not said:
+        while not said and thread.is_alive():
             thread.join(0.01)
         assert "is being carried on by another process" in said[0]
         assert made.result is None
@@ -406,18 +409,15 @@ def test_nothing_to_train_is_refused():
         build_optimiser(Optimiser(), frozen)
 
 
-def test_a_phase_without_an_optimiser_is_refused(run):
+def test_a_phase_without_an_optimiser_is_refused(run, monkeypatch):
     @dataclass(frozen=True)
     class Bare:
         train: Phase = Phase(steps=1)
         seed: int = 0
 
-    Line.config_type = Bare
-    try:
-        with pytest.raises(VergenceError, match="'train' has no optimiser"):
-            execute(run(Bare()), Progress())
-    finally:
-        Line.config_type = Config
+    monkeypatch.setattr(Line, "settings", replace(Line.settings, config=Bare))
+    with pytest.raises(VergenceError, match="'train' has no optimiser"):
+        execute(run(Bare()), Progress())
 
 
 def test_a_system_without_training_says_so_in_one_line(capsys):

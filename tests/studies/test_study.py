@@ -167,7 +167,7 @@ def test_costs_are_measured_through_the_systems_own_bench(monkeypatch):
     from vergence.contract.claims import CannotJudge
     from vergence.engine.bench import Memory
 
-    listed = SimpleNamespace(contests=lambda: [Contest("race", lambda: None, {"twin": lambda: None})])
+    listed = SimpleNamespace(contests=lambda: [Contest("race", "a race", lambda: None, {"twin": lambda: None})])
     monkeypatch.setattr(catalogue, "bench", lambda name: listed)
     monkeypatch.setattr("vergence.engine.bench.core_share", lambda seconds=0: 1.0)
     shelf = RunEvidence(catalogue.load("fake-byhand"), {})

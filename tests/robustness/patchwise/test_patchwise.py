@@ -97,7 +97,7 @@ def test_arrays_give_in_memory_what_files_give(weights, here):
     assert torch.equal(from_file.adversarial[0], from_array.adversarial[0])
     assert from_file.wrong(from_file.after) == from_array.summary()["success, %"]
     saved = {artifact.path.name for artifact in from_array.save("out")}
-    assert saved == {"success.csv", "answers.csv", "attacked.png", "adversarial"}
+    assert saved == {"success.csv", "answers.csv", "attacked.png", "images-1.png"}
     assert np.array_equal(pixels("out/adversarial/images-1.png"), from_file.adversarial[0].permute(1, 2, 0).numpy())
 
 
