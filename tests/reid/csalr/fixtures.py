@@ -94,4 +94,4 @@ def prediction(folder):
     for seed in range(4):
         picture(folder / "gallery" / f"{seed}.jpg", seed)
     picture(folder / "query.png", 9, size=(50, 120))
-    return ["--query", "query.png", "--gallery", "gallery", "--index", "out/kept.safetensors", "--points", "20,30"]
+    return ["--query", "query.png", "--gallery", "gallery", "--index", "index/kept.safetensors", "--points", "20,30"]
