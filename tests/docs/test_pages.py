@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 from importlib.util import find_spec
@@ -187,3 +188,14 @@ def test_a_stored_picture_is_small_and_says_how_it_was_made(name):
     assert known.caption
     assert known.command.startswith(("vergence ", "python "))
     assert known.environment.date
+
+
+def test_modules_that_the_design_names_exist():
+    text = (ROOT / "docs/pages/design.md").read_text(encoding="utf-8")
+    named = sorted(set(re.findall(r"`(vergence(?:\.\w+)+)`", text)))
+    assert len(named) > 20
+    for name in named:
+        assert importlib.util.find_spec(name) is not None, name
+    layers = set(re.findall(r"^([a-z]+(?:  ?[a-z]+)*?)  ", text.split("```text")[1].split("```")[0], re.M))
+    for layer in {word for line in layers for word in line.split()} - {"rooms", "with", "their", "systems"}:
+        assert importlib.util.find_spec(f"vergence.{layer}") is not None, layer
