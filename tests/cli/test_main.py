@@ -295,3 +295,23 @@ def test_bench_refuses_a_machine_that_is_too_busy_to_tell(here, capsys, one_cont
     monkeypatch.setattr("vergence.api.work.core_share", lambda seconds=0: 0.5)
     assert main(["bench", "snl", "--quiet"]) == 1
     assert "too busy to compare" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (["predict", "flot", "--help"], 0),
+        (["predict", "flot", "a.npy"], 2),
+        (["train", "snl", "--train.stps", "3"], 2),
+        (["eval", "snl", "--help"], 0),
+        (["weights", "--help"], 0),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_help_and_wrong_arguments_are_answered_without_pytorch(line, code, here):
+    """It takes seconds to import."""
+    script = (
+        f"import sys; from vergence.cli.main import main; code = main({line!r}); print('torch' in sys.modules, code)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == f"False {code}"

@@ -35,10 +35,12 @@ from vergence.contract.inputs import kinds
 from vergence.contract.result import Result
 from vergence.contract.training import phases_of
 from vergence.core.errors import VergenceError
+from vergence.core.files import load_tensors
 from vergence.core.progress import Progress
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.execute import execute
 from vergence.engine.optimisers import build_optimiser
+from vergence.engine.starters import LARGEST, read_about
 from vergence.engine.use import infer
 from vergence.engine.weights import identify
 from vergence.runs.order import Order
@@ -497,6 +499,32 @@ def test_every_variant_exports_or_says_what_cannot(name, target, tmp_path):
         except CannotExport as refusal:
             assert "this model cannot be exported" in str(refusal)
             assert "\n" not in str(refusal)
+
+
+STARTED = [name for name in NAMES if SETTINGS[name].starters]
+
+
+@pytest.mark.parametrize("name", STARTED)
+def test_starter_weights_travel_and_say_how_they_were_made(name):
+    files = catalogue.starters(name)
+    assert set(files) == set(SETTINGS[name].starters), "vergence weights NAME --train makes them"
+    assert {p.stem for p in (catalogue.folder(name) / "weights").iterdir()} == set(files)
+    assert sum(path.stat().st_size for path in files.values()) <= LARGEST
+    for key, path in files.items():
+        about, identity = read_about(path), identify(path)
+        assert all((about.note, about.command, about.data, about.licence, about.tried, about.date))
+        assert about.commit
+        assert not about.commit.endswith("+"), "made from uncommitted code"
+        assert next(iter(SETTINGS[name].metrics)) in about.quality
+        assert identity.preset == SETTINGS[name].starters[key].preset
+        tensors, _ = load_tensors(path)
+        assert {t.dtype for t in tensors.values() if t.is_floating_point()} == {torch.float16}
+        assert next(load_model(path)[0].parameters()).dtype == torch.float32
+
+
+def test_all_starter_weights_together_are_small():
+    files = [path for name in NAMES for path in catalogue.starters(name).values()]
+    assert sum(path.stat().st_size for path in files) <= 25_000_000
 
 
 # What it says -------------------------------------------------------------------------------------------------------

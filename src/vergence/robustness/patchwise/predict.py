@@ -25,6 +25,10 @@ from vergence.robustness.patchwise.pictures import Ctx, Shown, attacked_grid
 from vergence.robustness.patchwise.settings import Inputs
 
 
+READY = ("lite0", "lite1", "lite2")
+"""ImageNet classifiers that the extra ``pretrained`` brings: what is attacked when no weights are given."""
+
+
 @dataclass(frozen=True, eq=False)
 class Adversarial(Result):
     """Pictures as an attack leaves them, and what each network says of them."""
@@ -91,8 +95,9 @@ def attacked(ctx: Ctx, model: Zoo | None, inputs: Inputs) -> Adversarial:
 def _networks(ctx: Ctx, model: Zoo | None, inputs: Inputs) -> tuple[Zoo, list[str]]:
     """All networks by name, each loaded and moved once, and the names of those to attack with."""
     own = {} if model is None else dict(model.items())
-    substitutes = named(inputs.substitutes) or list(own)[:1]
-    targets = named(inputs.targets) or [name for name in own if name not in substitutes]
+    usual = list(own) if own else list(READY)
+    substitutes = named(inputs.substitutes) or usual[:1]
+    targets = named(inputs.targets) or [name for name in usual if name not in substitutes]
     names = list(dict.fromkeys([*substitutes, *targets]))
     for name in names:
         if name not in own and name not in LITE:

@@ -171,9 +171,9 @@ class Inputs:
     """Pictures to attack."""
     substitutes: Text = ""
     """The networks to attack with, separated by commas (several: the mean of their logits); if none is given, the first
-    of the weights. lite0 to lite2 come with the extra `pretrained`."""
+    of the weights, or lite0 without weights. lite0 to lite2 come with the extra `pretrained`."""
     targets: Text = ""
-    """The networks to try it on; if none is given, the others of the weights."""
+    """The networks to try it on; if none is given, the others of the weights, or of lite0 to lite2 without weights."""
     labels: Text = ""
     """A csv with the columns ImageId and TrueLabel, as the NIPS 2017 set has; without it, what the substitutes say of a
     clean picture stands for the truth."""

@@ -78,8 +78,7 @@ class PatchwiseSystem(System[Config, Facts, Zoo, Squares, Adversarial]):
 
     def needs_model(self, inputs: Inputs) -> bool:
         """Named networks that come with a package need no weights of a run."""
-        given = named(inputs.substitutes), named(inputs.targets)
-        return not (all(given) and all(name in LITE for names in given for name in names))
+        return any(name not in LITE for name in [*named(inputs.substitutes), *named(inputs.targets)])
 
     def infer(self, ctx: Ctx, model: Zoo | None, inputs: Inputs) -> Adversarial:
         return predict.attacked(ctx, model, inputs)
