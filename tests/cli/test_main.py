@@ -314,4 +314,4 @@ def test_help_and_wrong_arguments_are_answered_without_pytorch(line, code, here)
         f"import sys; from vergence.cli.main import main; code = main({line!r}); print('torch' in sys.modules, code)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == f"False {code}"
+    assert done.stdout.splitlines()[-1] == f"{code} False"

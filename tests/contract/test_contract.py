@@ -42,7 +42,7 @@ from vergence.engine.execute import execute
 from vergence.engine.optimisers import build_optimiser
 from vergence.engine.starters import LARGEST, read_about
 from vergence.engine.use import infer
-from vergence.engine.weights import identify
+from vergence.engine.weights import identify, load_model
 from vergence.runs.order import Order
 from vergence.studies.study import RunEvidence
 from vergence.tools.exporting import CannotExport, export

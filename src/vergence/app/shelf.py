@@ -135,10 +135,17 @@ def report(name: str, id: str, root: Path) -> Report | None:
 
 
 def weights(name: str, root: Path) -> list[Weights]:
-    """Of the newest finished runs, then of unfinished ones."""
+    """Of the newest finished runs, then of unfinished ones, then those that come with the system."""
     found = [run for run in runs(name, root) if run.weights]
     done = [run for run in found if (run.folder / "result.json").exists()]
-    return list(_listed(name, [*done, *(run for run in found if run not in done)]))
+    return [*_listed(name, [*done, *(run for run in found if run not in done)]), *_starters(name)]
+
+
+def _starters(name: str) -> Iterator[Weights]:
+    from vergence.engine.starters import one_line
+
+    for key, path in catalogue.starters(name).items():
+        yield Weights(f"starter-{key}", one_line(path), path)
 
 
 def _listed(name: str, found: Sequence[Run]) -> Iterator[Weights]:
