@@ -10,12 +10,13 @@ import torch
 
 from vergence.cli.main import main
 from vergence.contract.context import Context
+from vergence.contract.inputs import InMemory
 from vergence.core.errors import VergenceError
 from vergence.engine.weights import load_model_of
 from vergence.points.flot import model as module
 from vergence.points.flot.model import PUBLISHED, as_published, build, from_published
-from vergence.points.flot.predict import _spread, flow_of
-from vergence.points.flot.settings import ModelConfig
+from vergence.points.flot.predict import _spread
+from vergence.points.flot.settings import Inputs, ModelConfig
 from vergence.points.flot.system import SYSTEM
 from vergence.reference import scene_flow as plain
 
@@ -289,12 +290,26 @@ def test_a_perfect_world_needs_rows_that_correspond(tmp_path, capsys):
 # Prediction ----------------------------------------------------------------------------------------------------------
 
 
+def flow_of(ctx, net, p, q, axes, points):
+    inputs = Inputs(InMemory("p.npy", p), InMemory("q.npy", q), axes, points)
+    return SYSTEM.infer(ctx, net, inputs).flow
+
+
+def test_several_pairs_in_one_call_give_what_they_give_alone(tmp_path):
+    ctx, net = Context(SYSTEM.configure("tiny"), tmp_path), network()
+    pairs = [tuple(cloud[0] + n for cloud in clouds(50 + 10 * (n == 3), 60)) for n in range(6)]
+    inputs = [Inputs(InMemory("p.npy", p), InMemory("q.npy", q)) for p, q in pairs]
+    together = SYSTEM.infer_many(ctx, net, inputs)
+    for each, result in zip(inputs, together, strict=True):
+        torch.testing.assert_close(result.flow, SYSTEM.infer(ctx, net, each).flow, atol=1e-5, rtol=1e-5)
+
+
 def test_the_flow_is_in_the_axes_of_the_cloud(tmp_path):
     ctx, net = Context(SYSTEM.configure("tiny"), tmp_path), network()
     p, q = (cloud[0] for cloud in clouds(50, 60))
     camera = flow_of(ctx, net, p, q, "camera", 0)
     to_lidar = [2, 0, 1]  # forward, left, up
-    lidar = flow_of(ctx, net, p[:, to_lidar], q[:, to_lidar], "lidar", 0)
+    lidar = flow_of(ctx, net, p[:, to_lidar].contiguous(), q[:, to_lidar].contiguous(), "lidar", 0)
     torch.testing.assert_close(lidar, camera[:, to_lidar])
 
 

@@ -22,6 +22,8 @@ from vergence.points.flot.model import FLOT
 from vergence.points.flot.settings import Config, Inputs
 
 Ctx = Context[Config, NoFacts]
+AT_ONCE = 4
+"""Pairs of clouds that go through the network together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,23 +47,54 @@ class Flow(Result):
         }
 
 
-def flow(ctx: Ctx, model: FLOT, inputs: Inputs) -> Flow:
-    """The flow of a user's clouds."""
-    first, second = read_cloud(inputs.first), read_cloud(inputs.second)
-    return Flow(first, second, flow_of(ctx, model, first, second, inputs.axes, inputs.points))
+@dataclass(frozen=True)
+class _Pair:
+    """Two clouds in the network's axes, and the random points of them that it sees."""
+
+    first: Tensor
+    second: Tensor
+    axes: Axes
+    most: int
+
+    @property
+    def order(self) -> list[int]:
+        return {"camera": [0, 1, 2], "lidar": [1, 2, 0]}[self.axes]
+
+    @property
+    def seen(self) -> tuple[Tensor, Tensor]:
+        """Indices of the points of each cloud that the network sees."""
+        counts = enumerate((len(self.first), len(self.second)))
+        few, some = (torch.randperm(n, generator=torch.Generator().manual_seed(seed)) for seed, n in counts)
+        return few[: self.most or None], some[: self.most or None]
+
+    def sampled(self) -> tuple[Tensor, Tensor]:
+        few, some = self.seen
+        return self.first[few][:, self.order], self.second[some][:, self.order]
+
+    def whole(self, flow: Tensor) -> Tensor:
+        """The flow (N, 3) of all points in the cloud's own axes, spread from that of the points seen."""
+        few, p = self.seen[0], self.first[:, self.order]
+        spread = _spread(flow, p[few], p) if len(few) < len(p) else torch.empty_like(p)
+        spread[few] = flow
+        return spread[:, [self.order.index(axis) for axis in range(3)]]
 
 
-def flow_of(ctx: Ctx, model: FLOT, first: Tensor, second: Tensor, axes: Axes, most: int) -> Tensor:
-    """The flow (N, 3) of a cloud, in its own axes: found for ``most`` random points, spread from them to the others."""
-    order = {"camera": [0, 1, 2], "lidar": [1, 2, 0]}[axes]
-    p, q = first[:, order], second[:, order]
-    few = torch.randperm(len(p), generator=torch.Generator().manual_seed(0))[: most or None]
-    some = torch.randperm(len(q), generator=torch.Generator().manual_seed(1))[: most or None]
-    batch = ctx.to_device({"p": p[few].unsqueeze(0), "q": q[some].unsqueeze(0)})
-    found = model(batch["p"], batch["q"])["flow"][0].float().cpu()
-    whole = _spread(found, p[few], p) if len(few) < len(p) else torch.empty_like(p)
-    whole[few] = found
-    return whole[:, [order.index(axis) for axis in range(3)]]
+def flows(ctx: Ctx, model: FLOT, inputs: Sequence[Inputs]) -> list[Flow]:
+    """The flow of a user's clouds; pairs with as many points go through the network together."""
+    pairs = [_Pair(read_cloud(i.first), read_cloud(i.second), i.axes, i.points) for i in inputs]
+    by_size: dict[tuple[int, int], list[int]] = {}
+    for index, pair in enumerate(pairs):
+        p, q = pair.seen
+        by_size.setdefault((len(p), len(q)), []).append(index)
+    batches = [same[i : i + AT_ONCE] for same in by_size.values() for i in range(0, len(same), AT_ONCE)]
+    results: dict[int, Flow] = {}
+    for batch in ctx.progress.track(batches, "pairs of clouds"):
+        p, q = (torch.stack(clouds) for clouds in zip(*(pairs[i].sampled() for i in batch), strict=True))
+        seen = model(ctx.to_device(p), ctx.to_device(q))["flow"].float().cpu()
+        for index, flow in zip(batch, seen, strict=True):
+            pair = pairs[index]
+            results[index] = Flow(pair.first, pair.second, pair.whole(flow))
+    return [results[index] for index in range(len(pairs))]
 
 
 def _spread(values: Tensor, at: Tensor, points: Tensor) -> Tensor:

@@ -92,7 +92,10 @@ class FLOTSystem(System[Config, NoFacts, FLOT, Drawn, Flow]):
         return means
 
     def infer(self, ctx: Ctx, model: FLOT, inputs: Inputs) -> Flow:
-        return predict.flow(ctx, model, inputs)
+        return self.infer_many(ctx, model, [inputs])[0]
+
+    def infer_many(self, ctx: Ctx, model: FLOT, inputs: Sequence[Inputs]) -> Sequence[Flow]:
+        return predict.flows(ctx, model, inputs)
 
     def render(self, ctx: Ctx, inputs: Inputs, result: Flow) -> Sequence[Artifact]:
         return predict.render(ctx, inputs, result)

@@ -24,7 +24,6 @@ from vergence.robustness.patchwise.model import attack_of
 from vergence.robustness.patchwise.pictures import Ctx, Shown, attacked_grid
 from vergence.robustness.patchwise.settings import Inputs
 
-
 READY = ("lite0", "lite1", "lite2")
 """ImageNet classifiers that the extra ``pretrained`` brings: what is attacked when no weights are given."""
 

@@ -21,12 +21,16 @@ from vergence.data.layouts import read, share
 from vergence.drawing.grid import Panel, grid
 from vergence.metrics import topk_accuracy
 from vergence.recognition.data import LAYOUTS, Viewed, middle, read_cub
+from vergence.recognition.settings import PictureView
 from vergence.recognition.snl.model import Network, attention
 from vergence.recognition.snl.pictures import Look, inside, spectra
 from vergence.recognition.snl.predict import Labels, Shares, labels_table
 from vergence.recognition.snl.settings import Config, Inputs, Pictures
 from vergence.recognition.snl.tasks import Ctx, accuracies, asked, labelled, say_left_out
 from vergence.recognition.synth import Relations, relations, sizes
+
+AT_ONCE = 32
+"""Pictures that go through the network together."""
 
 
 class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
@@ -87,12 +91,17 @@ class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
     def infer(self, ctx: Ctx, model: Network, inputs: Inputs) -> Labels:
         if not inputs.images:
             raise VergenceError("no picture given to predict on")
-        scores, points, looks = [], [], []
-        for path in ctx.progress.track(inputs.images, "pictures"):
-            shares, logits, maps = _attention(ctx, model, read_image(path), inputs.points)
-            scores.append(logits.softmax(0))
-            points.append(shares)
-            looks.append(maps)
+        view, count = asked(ctx.config, Pictures), len(inputs.images)
+        pictures = [read_image(path) for path in inputs.images]
+        points = [_shares(view, picture, inputs.points) for picture in pictures]
+        scores: list[Tensor] = [torch.empty(0)] * count
+        looks: list[dict[str, Tensor]] = [{}] * count
+        for batch in ctx.progress.track(_alike(points), "pictures"):
+            seen = torch.stack([middle(view, pictures[i]) for i in batch])
+            logits, maps, _ = attention(model, ctx.to_device(seen), points[batch[0]])
+            for row, index in enumerate(batch):
+                scores[index] = logits[row].float().cpu().softmax(0)
+                looks[index] = {place: heat[row].float().cpu() for place, heat in maps.items()}
         return labelled(ctx, inputs.images, torch.stack(scores), points, looks)
 
     def render(self, ctx: Ctx, inputs: Inputs, result: Labels) -> Sequence[Artifact]:
@@ -115,9 +124,11 @@ class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
             embedded = isinstance(data.data, Relations)
             point = Point(*data.data.centre(index, 0)) if embedded else Point(width / 2, height / 2)
             row = [Panel(picture, f"truth: {ctx.facts.name(label)}", [point])]
+            shares = _shares(data.view, picture, [point])
             for name, model in models.items():
-                shares, logits, maps = _attention(ctx, model, picture, [point])
-                answer = f"{name}: {ctx.facts.name(int(logits.argmax()))}"
+                logits, heats, _ = attention(model, ctx.to_device(data[index][0][None]), shares)
+                answer = f"{name}: {ctx.facts.name(int(logits[0].argmax()))}"
+                maps = {place: heat[0].float().cpu() for place, heat in heats.items()}
                 row += Look.of(_seen(ctx, picture), shares, maps).panels("", answer)[1:]
             rows.append(row)
         caption = (
@@ -131,16 +142,18 @@ class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
         ]
 
 
-def _attention(
-    ctx: Ctx, model: Network, picture: Tensor, points: Sequence[Point]
-) -> tuple[Shares, Tensor, dict[str, Tensor]]:
-    """Points of a picture as shares of what the network sees of it (three along its middle if none is given), the
-    logits (classes,), and by block what the points look at, (P, h, w)."""
-    view = asked(ctx.config, Pictures)
+def _shares(view: PictureView, picture: Tensor, points: Sequence[Point]) -> Shares:
+    """Points of a picture as shares of what the network sees of it; if none is given, three along its middle."""
     along = [(0.5 + step * view.resize / view.size, 0.5) for step in (-0.25, 0.0, 0.25)]
-    shares = inside(points, view.region(*picture.shape[-2:])) or along
-    logits, maps, _ = attention(model, ctx.to_device(middle(view, picture)[None]), shares)
-    return shares, logits[0].float().cpu(), {place: heat[0].float().cpu() for place, heat in maps.items()}
+    return inside(points, view.region(*picture.shape[-2:])) or along
+
+
+def _alike(points: Sequence[Shares]) -> list[list[int]]:
+    """Indices of pictures whose points are at the same places, at most 32 together."""
+    alike: dict[tuple[tuple[float, float], ...], list[int]] = {}
+    for index, shares in enumerate(points):
+        alike.setdefault(tuple(shares), []).append(index)
+    return [same[i : i + AT_ONCE] for same in alike.values() for i in range(0, len(same), AT_ONCE)]
 
 
 def _seen(ctx: Ctx, picture: Tensor) -> Tensor:
