@@ -311,7 +311,7 @@ def test_bench_refuses_a_machine_that_is_too_busy_to_tell(here, capsys, one_cont
 def test_help_and_wrong_arguments_are_answered_without_pytorch(line, code, here):
     """It takes seconds to import."""
     script = (
-        f"import sys; from vergence.cli.main import main; code = main({line!r}); print('torch' in sys.modules, code)"
+        f"import sys; from vergence.cli.main import main; code = main({line!r}); print(code, 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == f"{code} False"

@@ -7,7 +7,7 @@ from typing import Literal
 
 from vergence.contract.data import EMBEDDED, Source
 from vergence.contract.inputs import Axes, Cloud
-from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
+from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Starter, Variant
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.points.flot import ABOUT
@@ -125,10 +125,10 @@ PRESETS = {
     "paper": Config(ModelConfig(), Clouds("ft3d_s:data"), _training(60, 50, 1)),
     "paper-occluded": Config(ModelConfig(), Clouds("ft3d_o:data", points=2048), _training(400, 340, 4)),
     "starter": Config(
-        ModelConfig(start=(-3.0, -3.0)),
-        Clouds(points=1024, scene="street", scenes=3600),
+        ModelConfig(widths=(16, 32, 64), neighbours=16, start=(-3.0, -3.0)),
+        Clouds(points=1024, scene="street", scenes=12_000),
         Training(
-            epochs=2,
+            steps=3000,
             batch=4,
             evaluate_every=0,
             log_every=20,
@@ -223,5 +223,11 @@ SETTINGS = Settings(
         "paper-study": Published({}, {"flow": (1, 2048, 3), "before": (1, 2048, 3)}, 111_109),
     },
     learns=Learns("l1", steps=30, share=0.8, changes={"data.scenes": 24, "data.points": 48, "model.neighbours": 8}),
+    starters={
+        "street": Starter(
+            "scene flow of street scans, trained on rendered streets",
+            data="12,000 pairs of rendered street scans of 1,024 points (vergence.points.streets)",
+        ),
+    },
     minutes=1.5,
 )

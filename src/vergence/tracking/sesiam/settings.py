@@ -11,7 +11,7 @@ import tyro
 
 from vergence.contract.data import EMBEDDED, Source
 from vergence.contract.inputs import Boxes, Video
-from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
+from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Starter, Variant
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.tracking.sesiam import ABOUT
@@ -292,6 +292,15 @@ SETTINGS = Settings(
     published={
         "paper": Published({}, (1, 17, 17), 1_449_024),
         "paper-mnist": Published({}, (1, 17, 17), 998_880),
+    },
+    starters={
+        "natural": Starter(
+            "follows one object through a video",
+            preset="natural",
+            variant="siamfc",
+            seed=0,
+            data="1,000 sequences of objects cut from the photographs of scikit-image (preset natural)",
+        ),
     },
     learns=Learns(
         "logistic",
