@@ -41,7 +41,7 @@ def execute(
     with run.locked(progress.say) if fabric.global_rank == 0 else nullcontext():
         fabric.barrier()
         finished = fabric.broadcast(run.result is not None)
-        return run.metrics_found if finished else _carry_on(run, fabric, progress, used)
+        return run.metrics if finished else _carry_on(run, fabric, progress, used)
 
 
 def _carry_on(run: Run, fabric: Fabric, progress: Progress, runtime: Runtime) -> dict[str, float]:

@@ -38,7 +38,7 @@ from vergence.engine.evaluate import run_evaluation
 from vergence.engine.record import Recorder
 from vergence.engine.signals import Stop
 from vergence.engine.stepper import NotFinite, Stepper
-from vergence.engine.weights import insert, insert_what_fits, metadata, read_identity
+from vergence.engine.weights import load_matching_weights, load_weights, metadata, read_identity
 from vergence.runs.folder import Run
 from vergence.runs.machine import Runtime
 from vergence.runs.order import Order
@@ -133,7 +133,7 @@ class Fit:
         self.ctx.facts = self.system.facts(self.ctx, data)
         self._build()
         if self.order.init:
-            self.progress.say(insert_what_fits(self.model, Path(self.order.init)))
+            self.progress.say(load_matching_weights(self.model, Path(self.order.init)))
         pretrained = getattr(self.order.config, "pretrained", "")
         if pretrained:
             path = resolve(pretrained, self.system.settings.assets)
@@ -147,7 +147,7 @@ class Fit:
     def _go_on(self, found: checkpoint.Checkpoint) -> None:
         self.ctx.facts = read_identity(found.metadata, found.folder).facts
         self._build()
-        insert(self.model, found.weights, found.folder)
+        load_weights(self.model, found.weights, found.folder)
         for name, parameter in self.model.named_parameters():
             parameter.requires_grad_(name not in found.state["frozen"])
         known = {f.name for f in dataclasses.fields(Place)}
@@ -251,7 +251,7 @@ class Fit:
     def _end_phase(self, phase: Phase) -> None:
         if phase.keep == "best" and self.place.best is not None:
             self.fabric.barrier()
-            insert(self.model, load_tensors(self._best)[0], self._best)
+            load_weights(self.model, load_tensors(self._best)[0], self._best)
         self.place.next_phase()
         self._save()
         self.memories = self.stepper.memories() or self.memories

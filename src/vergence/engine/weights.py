@@ -118,11 +118,11 @@ def _filled(identity: Identity, tensors: Mapping[str, Any], path: Path) -> nn.Mo
         model = catalogue.load(identity.system).build(identity.config, identity.facts)
     except (RuntimeError, ValueError, TypeError, MemoryError, OverflowError) as error:
         raise VergenceError(f"no model can be built from the config and facts in {path}: {reason(error)}") from error
-    insert(model, tensors, path)
+    load_weights(model, tensors, path)
     return model.eval()
 
 
-def insert(model: nn.Module, tensors: Mapping[str, Any], path: Path) -> None:
+def load_weights(model: nn.Module, tensors: Mapping[str, Any], path: Path) -> None:
     """Load weights whose names and shapes must all fit, and which must be numbers."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
@@ -138,7 +138,7 @@ def insert(model: nn.Module, tensors: Mapping[str, Any], path: Path) -> None:
         raise VergenceError(f"the weights in {path} do not fit the model: {first}") from None
 
 
-def insert_what_fits(model: nn.Module, path: Path) -> str:
+def load_matching_weights(model: nn.Module, path: Path) -> str:
     """Start from weights of a model that may differ, as for fine-tuning. Says what was left out."""
     tensors, _ = load_tensors(path)
     own = model.state_dict()

@@ -95,7 +95,7 @@ class Run:
         return result
 
     @property
-    def metrics_found(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """The metrics of a finished run; empty before."""
         result = self.result
         return {} if result is None else {k: math.nan if v is None else v for k, v in result.metrics.items()}
@@ -110,7 +110,7 @@ class Run:
         path = self.folder / "environment.json"
         return Environment.read(read_json(path), str(path))
 
-    def metrics(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, Any]]:
         """The lines of ``metrics.jsonl``."""
         path = self.folder / "metrics.jsonl"
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 
-def standing_on(files: Iterable[Path], root: Path = ROOT) -> list[Path]:
+def dependencies(files: Iterable[Path], root: Path = ROOT) -> list[Path]:
     """The files below ``root`` that these import, and that those import, and so on; the files themselves left out.
 
     A name that a package only passes on (``from vergence.nn import ResNet``) leads to the module it comes from, not to

@@ -20,7 +20,7 @@ from vergence import catalogue
 from vergence._version import __version__
 from vergence.contract.config import from_json, to_json
 from vergence.core.errors import VergenceError
-from vergence.runs.imports import standing_on
+from vergence.runs.imports import dependencies
 
 RUNNING = ("fit", "evaluate", "stepper", "optimisers", "execute")
 """Modules of the engine that decide what a system computes, though it imports none of them."""
@@ -98,7 +98,7 @@ def fingerprint(system: str) -> str:
 def shared_fingerprint(system: str) -> str:
     """The version of what the system stands on: whatever it imports, and the engine that runs it."""
     engine = [catalogue.ROOT / "engine" / f"{name}.py" for name in RUNNING]
-    return _hash([*standing_on(catalogue.code(system)), *engine])
+    return _hash([*dependencies(catalogue.code(system)), *engine])
 
 
 def _hash(files: Iterable[Path]) -> str:
