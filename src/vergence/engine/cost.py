@@ -32,7 +32,7 @@ def count(system: AnySystem, config: Any, facts: Any) -> Cost | None:
     with torch.device("meta"):
         model: nn.Module = system.build(config, facts).eval()
         example = system.example(config, facts)
-        # The counter counts two operations per multiply-add. On the meta device attention counts as its matrix products.
+        # The counter counts two operations per multiply-add; on the meta device, attention counts as matrix products.
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             model(*example)
     return Cost(parameters(model), counter.get_total_flops() // 2)

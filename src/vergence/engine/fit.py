@@ -301,7 +301,7 @@ class Fit:
 
     @property
     def _best(self) -> Path:
-        """The best weights of this phase: one file per phase, so that resuming in an earlier phase finds the right one."""
+        """The best weights of this phase; each phase has its own, so that resuming in an earlier one finds them."""
         return self.run.folder / "checkpoints" / f"best-{self.place.phase}.safetensors"
 
     def _record(self, phase: Phase, losses: dict[str, float], now: bool) -> None:
