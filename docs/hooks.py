@@ -16,7 +16,7 @@ from wall import tile
 
 from vergence import catalogue
 from vergence.studies import results
-from vergence.studies.ledger import known
+from vergence.studies.ledger import latest
 
 SOURCE = catalogue.ROOT
 REFERENCE = {
@@ -105,8 +105,8 @@ def system_page(name: str) -> str:
         "\n## What was measured\n",
         render.run_table(name) or f"No run is stored yet: `vergence run {name}` makes one.\n",
         "\n## Claims\n",
-        f"{render.summary(known(name, root=None))}. [How they are judged](../claims.md).\n",
-        render.claims_table(known(name, root=None), ages=True),
+        f"{render.summary(latest(name, root=None))}. [How they are judged](../claims.md).\n",
+        render.claims_table(latest(name, root=None), ages=True),
         "\n## How to refer to it\n",
         f"```bibtex\n{about.citation.strip()}\n```\n",
         f"Licence of this implementation: {about.licence}. {about.intended_use}\n",

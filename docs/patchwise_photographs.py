@@ -32,7 +32,7 @@ from vergence.robustness.patchwise.pictures import Shown, attacked_grid
 from vergence.robustness.patchwise.system import SYSTEM
 from vergence.runs.machine import Runtime
 from vergence.runs.versions import environment
-from vergence.studies.study import RunPlan, obtain, order_for
+from vergence.studies.study import RunPlan, finished_runs, order_for
 
 PAGES = Path(__file__).parent / "pages"
 ATTACKS = ("fgsm", "ifgsm", "amplified", "mi", "pi")
@@ -68,7 +68,7 @@ def measure(source: str) -> dict:
         order_for("patchwise", Needs(name, 0, "paper", (("data.source", source),)), Runtime()) for name in ATTACKS
     ]
     with show_progress(quiet=False) as progress:
-        runs = obtain(orders, RunPlan(jobs=1), progress)
+        runs = finished_runs(orders, RunPlan(jobs=1), progress)
     found = find(source, SYSTEM.layouts)
     assert found is not None
     attack = orders[-1].config.attack
@@ -78,7 +78,7 @@ def measure(source: str) -> dict:
         "count": len(found[0].read(found[1], "test")),
         "eps": attack.eps,
         "steps": attack.steps,
-        "metrics": {name: run.metrics_found for name, run in zip(ATTACKS, runs, strict=True)},
+        "metrics": {name: run.metrics for name, run in zip(ATTACKS, runs, strict=True)},
     }
 
 

@@ -19,7 +19,7 @@ from vergence.cli.show import measured
 from vergence.contract.settings import Metric
 from vergence.runs.versions import Environment
 from vergence.studies import results
-from vergence.studies.ledger import Entry, known
+from vergence.studies.ledger import Entry, latest
 
 ROOT = Path(__file__).parents[1]
 LEDGER = ROOT / "docs" / "claims.md"
@@ -55,7 +55,7 @@ def own() -> list[str]:
 
 def ledger() -> str:
     """All claims of all systems, as they were measured: a function of what is stored, not of the code's age."""
-    entries = {name: known(name, root=None) for name in own()}
+    entries = {name: latest(name, root=None) for name in own()}
     everything = [entry for found in entries.values() for entry in found]
     parts = [
         "# Claims\n",
@@ -140,7 +140,7 @@ def expected(entry: Entry) -> str:
 
 def open_claims() -> str:
     """Every claim that was not found to hold, with its values one by one."""
-    entries = [entry for name in own() for entry in known(name, root=None)]
+    entries = [entry for name in own() for entry in latest(name, root=None)]
     groups = {
         "does not hold": "## Found false\n\nThe whole interval lies on the wrong side of the threshold.\n",
         "not resolved at this scale": "## Not resolved\n\nThe interval reaches over the threshold: so many seeds at "
@@ -284,7 +284,7 @@ def cost_table() -> str:
 
 def cost_claims() -> str:
     """Claims of cost, of all systems."""
-    entries = [entry for name in own() for entry in known(name, root=None) if entry.claim.kind == "cost"]
+    entries = [entry for name in own() for entry in latest(name, root=None) if entry.claim.kind == "cost"]
     rows = [
         [
             f"[{e.system}](systems/{e.system}.md)",
@@ -340,7 +340,7 @@ def systems_table() -> str:
     for name in own():
         about, link = catalogue.about(name), f"[{name}]({catalogue.folder(name).relative_to(ROOT)}/README.md)"
         paper, tasks = cell(f"{about.title}, {about.venue}"), cell(", ".join(about.tasks))
-        rows.append([link, paper, tasks, tally(known(name, root=None))])
+        rows.append([link, paper, tasks, tally(latest(name, root=None))])
     return table(["name", "paper", "tasks", "claims"], rows)
 
 

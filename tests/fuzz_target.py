@@ -49,7 +49,7 @@ TARGETS = {
     "tensors": on_file("w.safetensors", vergence.core.files.load_tensors, identify, load_model),
     "archive": on_file("a.pt", vergence.core.files.load_archive),
     "pickle": on_file("p", vergence.data.pickles.read_arrays),
-    "metrics": on_file("metrics.jsonl", lambda path: vergence.runs.folder.Run(path.parent).metrics()),
+    "metrics": on_file("metrics.jsonl", lambda path: vergence.runs.folder.Run(path.parent).records()),
     "claims": on_file("claims.json", lambda path: vergence.studies.ledger._items(path)),
     "line": line,
 }

@@ -144,7 +144,7 @@ def test_features_of_snl():
 
 
 def test_evaluate_gives_what_the_run_got(run):
-    assert vergence.evaluate(run.weights) == pytest.approx(run.metrics_found)
+    assert vergence.evaluate(run.weights) == pytest.approx(run.metrics)
     assert vergence.load(run).evaluate(split="val") != vergence.evaluate(run.weights)
     assert vergence.evaluate("fake-ruler", changes={"scale": 3.0}) == {"distance": 1.5}
 
@@ -282,7 +282,7 @@ def test_train_resume_and_compare(tmp_path):
     assert first.result.steps == 4
     second = vergence.train("fake-byhand", seed=3, changes={"train.steps": 4}, runs=tmp_path)
     assert second.order.config.seed == 3
-    assert vergence.train(resume=first).metrics_found == first.metrics_found
+    assert vergence.train(resume=first).metrics == first.metrics
     changed = vergence.compare(first, second.folder)
     assert changed.config["seed"] == (0, 3)
     with pytest.raises(VergenceError, match="offers no training"):

@@ -109,7 +109,7 @@ def test_train_prints_one_json_document_and_leaves_a_whole_run(here, capsys):
     out = capsys.readouterr().out
     found = json.loads(out)
     run = Run.open(here / found["run"])
-    assert found["metrics"] == run.metrics_found
+    assert found["metrics"] == run.metrics
     assert run.order.config.train.steps == 4
     assert (run.folder / "report.html").exists()
 
@@ -181,7 +181,7 @@ def test_resume_of_a_finished_run_gives_its_result(here, capsys):
     (run,) = runs("fake-byhand")
     capsys.readouterr()
     assert main(["train", "--resume", str(run.folder), "--json", "--quiet", "--no-report"]) == 0
-    assert json.loads(capsys.readouterr().out)["metrics"] == run.metrics_found
+    assert json.loads(capsys.readouterr().out)["metrics"] == run.metrics
 
 
 def test_init_starts_from_weights(here, capsys):
@@ -198,7 +198,7 @@ def test_eval_takes_the_newest_weights_and_says_which(here, capsys):
     capsys.readouterr()
     assert main(["eval", "fake-byhand", "--json"]) == 0
     printed = capsys.readouterr()
-    assert json.loads(printed.out)["metrics"] == pytest.approx(run.metrics_found)
+    assert json.loads(printed.out)["metrics"] == pytest.approx(run.metrics)
     assert f"weights: {run.weights.relative_to(here) if run.weights.is_absolute() else run.weights}" in printed.err
 
 

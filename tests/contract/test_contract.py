@@ -328,7 +328,7 @@ def test_bfloat16_autocast_is_finite_and_near_float32(name):
 @pytest.mark.parametrize("name", TRAINED)
 def test_the_loss_it_names_falls_as_it_says(name, trained):
     learns = catalogue.load(name).settings.learns
-    records = [r for r in trained(name).metrics() if learns.loss in r.get("losses", {})]
+    records = [r for r in trained(name).records() if learns.loss in r.get("losses", {})]
     values = [r["losses"][learns.loss] for r in records if r["phase"] == records[0]["phase"]]
     some = max(len(values) // 10, 1)
     began, ended = sum(values[:some]) / some, sum(values[-some:]) / some
@@ -349,8 +349,8 @@ def test_a_run_stopped_with_workers_goes_on_to_the_bits_of_one_without(name, tmp
     parted = start(name, whole.order.config, tmp_path / "parted", variant, workers=1)
     stop_and_go_on(parted, step=3)
     assert (parted.folder / "last.safetensors").read_bytes() == (whole.folder / "last.safetensors").read_bytes()
-    assert parted.metrics() == whole.metrics()
-    assert parted.metrics_found == whole.metrics_found
+    assert parted.records() == whole.records()
+    assert parted.metrics == whole.metrics
 
 
 @pytest.mark.parametrize("name", TRAINED)
@@ -361,7 +361,7 @@ def test_the_weights_file_alone_rebuilds_the_model_and_is_judged_as_the_run_was(
     torch.rand(3)  # whatever happens elsewhere must not matter
     assert main(["eval", name, "--weights", str(run.weights), "--json", "--quiet", "--threads", "1"]) == 0
     metrics = json.loads(capsys.readouterr().out)["metrics"]
-    assert metrics == {k: None if math.isnan(v) else v for k, v in run.metrics_found.items()}
+    assert metrics == {k: None if math.isnan(v) else v for k, v in run.metrics.items()}
     assert next(iter(SETTINGS[name].metrics)) in metrics
 
 

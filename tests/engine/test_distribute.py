@@ -36,7 +36,7 @@ def train(root, *args):
 
 def numbers(run):
     """Every loss and metric of a run, in order."""
-    return [v for line in run.metrics() for part in ("losses", "metrics") for v in line.get(part, {}).values()]
+    return [v for line in run.records() for part in ("losses", "metrics") for v in line.get(part, {}).values()]
 
 
 def started(root, *args):
@@ -74,7 +74,7 @@ def ranks_below(process):
 def test_two_processes_learn_what_one_does(name, flags, tmp_path):
     one, two = (train(tmp_path / str(count), name, "--devices", count, *flags) for count in (1, 2))
     assert numbers(two) == pytest.approx(numbers(one), rel=1e-5)
-    assert two.metrics_found == pytest.approx(one.metrics_found, rel=1e-5)  # every sample once: the counts are odd
+    assert two.metrics == pytest.approx(one.metrics, rel=1e-5)  # every sample once: the counts are odd
     for tensors in zip(*(load_tensors(run.weights)[0].values() for run in (one, two)), strict=True):
         assert (tensors[0] - tensors[1]).abs().max() < 1e-5
     assert len(list((two.folder / "tensorboard").iterdir())) == 1  # one process wrote
@@ -104,7 +104,7 @@ def test_all_processes_answer_a_signal_and_the_run_goes_on_with_any_number(numbe
     args = ["train", "--resume", run.folder, "--devices", 1, "--json", "--quiet"]
     assert subprocess.run(vergence(*args), env=ENVIRONMENT, capture_output=True).returncode == 0
     whole = train(tmp_path / "whole", "fake-byhand", "--train.steps", 3000, "--seed", 3)
-    assert run.metrics_found == pytest.approx(whole.metrics_found, rel=1e-4)
+    assert run.metrics == pytest.approx(whole.metrics, rel=1e-4)
 
 
 @pytest.mark.slow

@@ -149,7 +149,7 @@ def test_a_first_evaluation_that_is_no_number_is_not_the_best(run, monkeypatch):
     execute(made, Progress())
     assert identify(made.folder / "best.safetensors")
     assert (made.folder / "last.safetensors").read_bytes() == (made.folder / "best.safetensors").read_bytes()
-    assert [r["metrics"]["error"] for r in made.metrics() if "metrics" in r] == [None, 3.0, 2.0, 2.5]
+    assert [r["metrics"]["error"] for r in made.records() if "metrics" in r] == [None, 3.0, 2.0, 2.5]
 
 
 @pytest.mark.parametrize("pieces", [2, 4])
@@ -261,7 +261,7 @@ def test_the_run_folder_says_everything(run):
     assert names >= {"config.json", "environment.json", "facts.json", "metrics.jsonl", "result.json", "checkpoints",
                      "best.safetensors", "last.safetensors", "tensorboard"}  # fmt: skip
     assert done.order.config == Config()
-    records = done.metrics()
+    records = done.records()
     assert [r["total"] for r in records if "losses" in r] == [1, 2, 3, 4, 5, 6]
     assert set(records[0]["losses"]) == {"fit", "poison"}
     assert records[0]["rates"] == {"optimiser": 0.1}
@@ -318,7 +318,7 @@ def test_checkpoints_between_steps_change_nothing(run, every):
     whole = run(Config())
     execute(whole, Progress())
     assert torch.equal(weights(parted)["weight"], weights(whole)["weight"])
-    assert parted.metrics() == whole.metrics()
+    assert parted.records() == whole.records()
 
 
 def test_only_the_newest_two_checkpoints_are_kept(run):
@@ -331,8 +331,8 @@ def test_the_rhythm_of_two_optimisers(tmp_path):
     system = catalogue.load("fake-game")
     made = start("fake-game", short(system, 12), tmp_path)
     execute(made, Progress())
-    generator = [r["total"] for r in made.metrics() if "generator" in r.get("losses", {})]
-    critic = [r["total"] for r in made.metrics() if "critic" in r.get("losses", {})]
+    generator = [r["total"] for r in made.records() if "generator" in r.get("losses", {})]
+    critic = [r["total"] for r in made.records() if "critic" in r.get("losses", {})]
     assert generator == [3, 6, 9, 12]
     assert critic == list(range(1, 13))
 
@@ -342,7 +342,7 @@ def test_a_head_a_phase(tmp_path):
     made = start("fake-growing", short(system, 3), tmp_path)
     execute(made, Progress())
     assert identify(made.weights).facts.heads == 3
-    assert {r["phase"] for r in made.metrics()} == {"task-0", "task-1", "task-2"}
+    assert {r["phase"] for r in made.records()} == {"task-0", "task-1", "task-2"}
 
 
 def test_rebuilt_data_is_what_the_epochs_after_it_see(tmp_path):
@@ -355,7 +355,7 @@ def test_rebuilt_data_is_what_the_epochs_after_it_see(tmp_path):
     execute(made, Progress())
     hard = read(made.folder / "checkpoints" / "000001").state["rebuilt"]["hard"]
     assert len(hard) == 32
-    assert [r["total"] for r in made.metrics() if "losses" in r][-1] == 4  # 32 of 64 samples in batches of 8
+    assert [r["total"] for r in made.records() if "losses" in r][-1] == 4  # 32 of 64 samples in batches of 8
 
 
 def test_the_best_weights_end_a_phase_that_keeps_them(tmp_path):
@@ -363,7 +363,7 @@ def test_the_best_weights_end_a_phase_that_keeps_them(tmp_path):
     config = system.configure("tiny", changes={"polish.steps": 0, "train.optimiser.lr": 0.9})
     made = start("fake-mining", config, tmp_path)
     execute(made, Progress())
-    seen = [r["metrics"]["error"] for r in made.metrics() if r.get("split") == "val"]
+    seen = [r["metrics"]["error"] for r in made.records() if r.get("split") == "val"]
     assert seen[-1] != min(seen)  # a rate this high ends worse than it was
     assert (made.folder / "last.safetensors").read_bytes() == (made.folder / "best.safetensors").read_bytes()
 
@@ -400,7 +400,7 @@ def test_a_model_that_grew_and_froze_goes_on_wherever_it_was_stopped(step, tmp_p
     execute(whole, Progress())
     stop_and_go_on(parted, step)
     assert (parted.folder / "last.safetensors").read_bytes() == (whole.folder / "last.safetensors").read_bytes()
-    assert parted.metrics() == whole.metrics()
+    assert parted.records() == whole.records()
 
 
 def test_nothing_to_train_is_refused():

@@ -23,13 +23,13 @@ def test_a_stored_run_goes_on_from_where_it_was(stored, tmp_path):
         def say(self, text):
             said.append(text)
 
-    began = run.metrics()
+    began = run.records()
     execute(run, Heard())
     assert said == ["run goes on from step 11"]
-    assert run.metrics()[: len(began)] == began
-    errors = [line["metrics"]["error"] for line in run.metrics() if line.get("split") == "val"]
+    assert run.records()[: len(began)] == began
+    errors = [line["metrics"]["error"] for line in run.records() if line.get("split") == "val"]
     assert errors == sorted(errors, reverse=True)
-    assert run.metrics()[-1]["total"] == phases_of(run.order.config)["train"].steps
+    assert run.records()[-1]["total"] == phases_of(run.order.config)["train"].steps
 
 
 @pytest.mark.parametrize("stored", FORMATS, ids=lambda p: p.name)

@@ -46,8 +46,8 @@ def saving_often(name, root):
 
 def same(run, whole):
     assert (run.folder / "last.safetensors").read_bytes() == (whole.folder / "last.safetensors").read_bytes()
-    assert run.metrics() == whole.metrics()
-    assert run.metrics_found == whole.metrics_found
+    assert run.records() == whole.records()
+    assert run.metrics == whole.metrics
 
 
 def kill_at_random(name, root, kills, source):

@@ -76,7 +76,7 @@ def test_it_is_whole_and_needs_no_network(page):
 def test_it_shows_what_was_measured_beside_the_papers_own_figures(page):
     text, made = page
     for variant, (run,) in made.items():
-        assert f"{run.metrics_found['top1']:.2f}" in text, variant
+        assert f"{run.metrics['top1']:.2f}" in text, variant
     assert "76.41" in text
     assert "Table 1: CIFAR-100" in text
     assert "another data set" in text

@@ -1,10 +1,10 @@
 """What code stands on is read from its imports."""
 
-from vergence.runs.imports import standing_on
+from vergence.runs.imports import dependencies
 
 
 def names(root, *files):
-    return [str(path.relative_to(root)) for path in standing_on([root / file for file in files], root)]
+    return [str(path.relative_to(root)) for path in dependencies([root / file for file in files], root)]
 
 
 def package(tmp_path):

@@ -42,7 +42,7 @@ def test_what_is_stored_is_what_the_runs_gave(subject, place):
     kept = results.run("snl")
     for variant, runs in subject.runs.items():
         row = kept.rows[variant]
-        assert {m: list(v) for m, v in row.metrics.items()} == {m: [v] for m, v in runs[0].metrics_found.items()}
+        assert {m: list(v) for m, v in row.metrics.items()} == {m: [v] for m, v in runs[0].metrics.items()}
         assert row.cost.parameters == sum(p.numel() for p in catalogue.load("snl").build(runs[0].order.config,
             catalogue.load("snl").settings.facts(2, ("different", "same"))).parameters())  # fmt: skip
     assert (kept.preset, kept.command) == ("tiny", "vergence run snl")

@@ -18,8 +18,8 @@ from vergence.core.progress import Progress
 from vergence.runs import versions
 from vergence.runs.folder import Run, find, runs
 from vergence.runs.machine import Runtime
-from vergence.studies.ledger import known, measure, store
-from vergence.studies.study import RunEvidence, RunPlan, obtain, order_for
+from vergence.studies.ledger import latest, measure, store
+from vergence.studies.study import RunEvidence, RunPlan, finished_runs, order_for
 
 NEEDS = [Needs("sign", 0), Needs("still", 0), Needs("sign", 0)]
 FAKES = Path(__file__).parents[1] / "contract" / "fakes"
@@ -35,26 +35,26 @@ def children_know_the_fakes(monkeypatch):
 
 
 def test_equal_orders_share_a_run_and_later_calls_find_it(tmp_path):
-    first = obtain(orders(), RunPlan(tmp_path, jobs=1), Progress())
+    first = finished_runs(orders(), RunPlan(tmp_path, jobs=1), Progress())
     assert first[0] == first[2] != first[1]
-    assert obtain(orders(), RunPlan(tmp_path, jobs=1), Progress()) == first
+    assert finished_runs(orders(), RunPlan(tmp_path, jobs=1), Progress()) == first
     assert len(list(runs("fake-byhand", tmp_path))) == 2
 
 
 def test_fresh_trains_again(tmp_path):
-    first = obtain(orders()[:1], RunPlan(tmp_path, jobs=1), Progress())
-    assert obtain(orders()[:1], RunPlan(tmp_path, jobs=1, fresh=True), Progress()) != first
+    first = finished_runs(orders()[:1], RunPlan(tmp_path, jobs=1), Progress())
+    assert finished_runs(orders()[:1], RunPlan(tmp_path, jobs=1, fresh=True), Progress()) != first
 
 
 def test_a_run_of_other_code_is_not_found(tmp_path, monkeypatch):
-    (done,) = obtain(orders()[:1], RunPlan(tmp_path, jobs=1), Progress())
+    (done,) = finished_runs(orders()[:1], RunPlan(tmp_path, jobs=1), Progress())
     assert find(done.order, tmp_path) == done
     monkeypatch.setattr("vergence.runs.folder.fingerprint", lambda name: "another")
     assert find(done.order, tmp_path) is None
 
 
 def test_a_damaged_run_folder_is_passed_over(tmp_path):
-    (done,) = obtain(orders()[:1], RunPlan(tmp_path, jobs=1), Progress())
+    (done,) = finished_runs(orders()[:1], RunPlan(tmp_path, jobs=1), Progress())
     (done.folder / "config.json").write_text("{")
     assert find(orders()[0], tmp_path) is None
 
@@ -67,8 +67,8 @@ def test_several_processes_give_the_runs_of_one(tmp_path, children_know_the_fake
             seen.append(label)
             return len(seen)
 
-    one = obtain(orders(), RunPlan(tmp_path / "one", jobs=1), Progress())
-    two = obtain(orders(), RunPlan(tmp_path / "two", jobs=2), Watch())
+    one = finished_runs(orders(), RunPlan(tmp_path / "one", jobs=1), Progress())
+    two = finished_runs(orders(), RunPlan(tmp_path / "two", jobs=2), Watch())
     for a, b in zip(one, two, strict=True):
         assert (a.folder / "last.safetensors").read_bytes() == (b.folder / "last.safetensors").read_bytes()
     assert {"fake-byhand sign s0 train", "fake-byhand still s0 train"} <= set(seen)
@@ -77,22 +77,22 @@ def test_several_processes_give_the_runs_of_one(tmp_path, children_know_the_fake
 def test_a_child_that_fails_is_told_in_one_sentence(tmp_path, children_know_the_fakes):
     bad = dataclasses.replace(orders()[0], init="nowhere.safetensors")
     with pytest.raises(VergenceError, match=r"failed: nowhere\.safetensors does not exist"):
-        obtain([bad, orders()[1]], RunPlan(tmp_path, jobs=2), Progress())
+        finished_runs([bad, orders()[1]], RunPlan(tmp_path, jobs=2), Progress())
 
 
 def test_a_child_that_diverges_has_the_exit_code_of_a_diverged_run(tmp_path, children_know_the_fakes):
     wild = [Needs(v, changes=(("train.optimiser.lr", 1e30),)) for v in ("sign", "still")]
     with pytest.raises(VergenceError, match="the loss 'fit' is") as failure:
-        obtain(orders(wild), RunPlan(tmp_path, jobs=2), Progress())
+        finished_runs(orders(wild), RunPlan(tmp_path, jobs=2), Progress())
     assert failure.value.exit_code == 1
 
 
 def test_an_interrupted_study_goes_on(tmp_path):
     with pytest.raises(Interrupted):
-        obtain(orders(), RunPlan(tmp_path, jobs=1), StopAt(5))
-    done = obtain(orders(), RunPlan(tmp_path, jobs=1), Progress())
-    whole = obtain(orders(), RunPlan(tmp_path / "whole", jobs=1), Progress())
-    assert [r.metrics() for r in done] == [r.metrics() for r in whole]
+        finished_runs(orders(), RunPlan(tmp_path, jobs=1), StopAt(5))
+    done = finished_runs(orders(), RunPlan(tmp_path, jobs=1), Progress())
+    whole = finished_runs(orders(), RunPlan(tmp_path / "whole", jobs=1), Progress())
+    assert [r.records() for r in done] == [r.records() for r in whole]
 
 
 LONG = """
@@ -103,10 +103,11 @@ from vergence.cli.main import main
 from vergence.core.errors import VergenceError
 from vergence.core.progress import Progress
 from vergence.runs.machine import Runtime
-from vergence.studies.study import RunPlan, obtain, order_for
+from vergence.studies.study import RunPlan, finished_runs, order_for
 needs = [Needs(v, 0, changes=(("train.steps", 2000),)) for v in ("sign", "still")]
 try:
-    obtain([order_for("fake-byhand", n, Runtime()) for n in needs], RunPlan(Path(sys.argv[1]), jobs=2), Progress())
+    orders = [order_for("fake-byhand", n, Runtime()) for n in needs]
+    finished_runs(orders, RunPlan(Path(sys.argv[1]), jobs=2), Progress())
 except VergenceError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
@@ -127,7 +128,9 @@ def test_a_signal_stops_every_child_and_the_same_command_goes_on_to_the_same_bit
     assert not list(tmp_path.glob("a/fake-byhand/*/result.json"))
     needs = [Needs(v, 0, changes=(("train.steps", 2000),)) for v in ("sign", "still")]
     for place in "ab":
-        obtain([order_for("fake-byhand", n, Runtime()) for n in needs], RunPlan(tmp_path / place, jobs=1), Progress())
+        finished_runs(
+            [order_for("fake-byhand", n, Runtime()) for n in needs], RunPlan(tmp_path / place, jobs=1), Progress()
+        )
     for variant in ("sign", "still"):
         one, two = (next(tmp_path.glob(f"{x}/fake-byhand/*-{variant}-s0/last.safetensors")) for x in "ab")
         assert one.read_bytes() == two.read_bytes()
@@ -152,7 +155,7 @@ def running():
 
 
 def test_evidence_is_only_what_a_claim_named(tmp_path):
-    done = obtain(orders()[:1], RunPlan(tmp_path, jobs=1), Progress())
+    done = finished_runs(orders()[:1], RunPlan(tmp_path, jobs=1), Progress())
     shelf = RunEvidence(catalogue.load("fake-byhand"), {NEEDS[0]: done[0]})
     assert "error" in shelf.metrics(NEEDS[0])
     assert shelf.model(NEEDS[0])(__import__("torch").zeros(1, 6)).shape == (1, 1)
@@ -202,7 +205,7 @@ def test_claims_are_measured_stored_and_known(tmp_path, with_claims):
     assert len(entries[0].judgement.values) == 3
     assert entries[0].environment.seeds == (0, 1, 2)
     store(entries, tmp_path / "fake-byhand")
-    found = known("fake-byhand", tmp_path)
+    found = latest("fake-byhand", tmp_path)
     assert [e.judgement for e in found] == [e.judgement for e in entries]
     assert {e.age for e in found} == {"current"}
     assert found[1].command == "the command"
@@ -213,21 +216,21 @@ def test_storing_one_claim_keeps_the_others(tmp_path, with_claims):
     both = measure("fake-byhand", CLAIMS[1:], RunPlan(tmp_path, jobs=1), Progress(), "")
     store(both[:1], tmp_path / "fake-byhand")
     store(both[1:], tmp_path / "fake-byhand")
-    assert [e.judgement is not None for e in known("fake-byhand", tmp_path)] == [False, True, True]
+    assert [e.judgement is not None for e in latest("fake-byhand", tmp_path)] == [False, True, True]
 
 
 @pytest.mark.parametrize("what", ["fingerprint", "shared_fingerprint"])
 def test_results_of_other_code_say_so(what, tmp_path, with_claims, monkeypatch):
     store(measure("fake-byhand", CLAIMS[2:], RunPlan(tmp_path, jobs=1), Progress(), ""), tmp_path / "fake-byhand")
     monkeypatch.setattr(f"vergence.studies.traces.{what}", lambda name: "another")
-    assert known("fake-byhand", tmp_path)[2].age == "unchecked"
+    assert latest("fake-byhand", tmp_path)[2].age == "unchecked"
 
 
 def test_an_endless_interval_survives_storing(tmp_path, with_claims, monkeypatch):
     one = [Claim("cost", "C.", "T.", "cost", lambda _: [1.0], 1.5, "at least")]
     monkeypatch.setattr(type(catalogue.load("fake-byhand")), "claims", one)
     store(measure("fake-byhand", one, RunPlan(tmp_path, jobs=1), Progress(), ""), tmp_path / "fake-byhand")
-    (entry,) = known("fake-byhand", tmp_path)
+    (entry,) = latest("fake-byhand", tmp_path)
     assert (entry.judgement.low, entry.judgement.high) == (float("-inf"), float("inf"))
     assert entry.judgement.verdict == "not resolved at this scale"
 
@@ -237,7 +240,7 @@ def test_a_value_that_is_no_number_does_not_hold_and_survives_storing(value, tmp
     one = [Claim("exact", "E.", "Eq.", "exact", lambda _: value, 1.5, "at most" if value > 0 else "at least")]
     monkeypatch.setattr(type(catalogue.load("fake-byhand")), "claims", one)
     store(measure("fake-byhand", one, RunPlan(tmp_path, jobs=1), Progress(), ""), tmp_path / "fake-byhand")
-    (entry,) = known("fake-byhand", tmp_path)
+    (entry,) = latest("fake-byhand", tmp_path)
     assert entry.judgement.verdict == "does not hold"
     assert repr(entry.judgement.measured) == repr(value)
 
@@ -321,7 +324,7 @@ def test_a_file_that_moves_is_another_file(tmp_path, monkeypatch):
 
 def test_runs_of_another_precision_are_not_shared(tmp_path):
     low = dataclasses.replace(orders()[0], runtime=Runtime(precision="bf16-mixed"))
-    obtain([low], RunPlan(tmp_path, jobs=1, runtime=low.runtime), Progress())
+    finished_runs([low], RunPlan(tmp_path, jobs=1, runtime=low.runtime), Progress())
     assert find(low, tmp_path) is not None
     assert find(orders()[0], tmp_path) is None
 

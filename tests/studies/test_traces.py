@@ -14,7 +14,7 @@ from vergence.engine.trace import STEPS, Trace, record
 from vergence.runs import versions
 from vergence.runs.machine import Runtime
 from vergence.studies import traces
-from vergence.studies.ledger import known, measure, replay, store, with_traces
+from vergence.studies.ledger import latest, measure, replay, store, with_traces
 from vergence.studies.study import RunPlan, order_for
 
 NAME = "fake-byhand"
@@ -79,11 +79,11 @@ def test_of_each_variant_the_first_seed_is_traced():
 
 
 def test_results_of_other_code_are_current_again_once_their_traces_came_out_the_same(stored, other_code, tmp_path):
-    assert known(NAME, None)[0].age == "unchecked"
+    assert latest(NAME, None)[0].age == "unchecked"
     outcome, _ = replay(NAME, RunPlan(tmp_path / "runs", jobs=1), stored, Progress(), "")
     assert set(outcome.differences) == {"tiny/sign/s0", "tiny/still/s0"}
     assert not any(outcome.differences.values())
-    (entry,) = known(NAME, None)
+    (entry,) = latest(NAME, None)
     assert entry.age == "current"
     assert "replayed" in entry.why
 
@@ -93,7 +93,7 @@ def test_results_whose_traces_differ_are_stale_and_say_at_which_step(stored, oth
     update = system.update
     monkeypatch.setattr(system, "update", lambda self, ctx, *rest: update(self, ctx, *rest) | _more(ctx.step))
     replay(NAME, RunPlan(tmp_path / "runs", jobs=1), stored, Progress(), "")
-    (entry,) = known(NAME, None)
+    (entry,) = latest(NAME, None)
     assert entry.age == "stale"
     assert "step 3: more is new" in entry.old
 
@@ -107,7 +107,7 @@ def _more(step):
 def test_a_replay_counts_for_the_code_it_was_made_with_alone(stored, tmp_path, monkeypatch):
     monkeypatch.setattr(traces, "fingerprint", lambda name: "another")
     replay(NAME, RunPlan(tmp_path / "runs", jobs=1), stored, Progress(), "")
-    assert known(NAME, None)[0].age == "unchecked"
+    assert latest(NAME, None)[0].age == "unchecked"
 
 
 def test_a_variant_traced_again_with_other_numbers_makes_older_results_stale(stored, other_code):
@@ -115,7 +115,7 @@ def test_a_variant_traced_again_with_other_numbers_makes_older_results_stale(sto
     text = json.loads(path.read_text())
     text["recordings"][0]["traces"]["tiny/sign/s0"]["metrics"]["error"] = 0.123
     path.write_text(json.dumps(text))
-    assert known(NAME, None)[0].age == "stale"
+    assert latest(NAME, None)[0].age == "stale"
 
 
 def test_recording_again_replaces_a_trace_and_keeps_the_others(place):

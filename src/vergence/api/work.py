@@ -30,7 +30,7 @@ from vergence.runs.versions import refuse_uncommitted
 from vergence.studies import comparison, ledger, results
 from vergence.studies.comparison import Comparison
 from vergence.studies.ledger import Entry
-from vergence.studies.study import RunPlan, obtain, order_for
+from vergence.studies.study import RunPlan, finished_runs, order_for
 from vergence.studies.subject import Subject
 from vergence.studies.traces import Replay
 from vergence.tools import datacheck
@@ -134,7 +134,7 @@ class PaperRun:
         """By variant and metric, one value per seed."""
         by_variant = {}
         for variant, runs in self.runs.items():
-            each = [run.metrics_found for run in runs]
+            each = [run.metrics for run in runs]
             by_variant[variant] = {m: [one[m] for one in each] for m in each[0] if all(m in one for one in each)}
         return by_variant
 
@@ -172,7 +172,7 @@ def run(
     ]
     plan = RunPlan(runs, jobs, fresh, store, runtime or Runtime())
     command = command or shlex.join(["vergence", "run", name])
-    done = obtain([order_for(name, need, plan.runtime) for need in needs], plan, shown)
+    done = finished_runs([order_for(name, need, plan.runtime) for need in needs], plan, shown)
     by_variant: dict[str, list[Run]] = {}
     for need, each in zip(needs, done, strict=True):
         by_variant.setdefault(need.variant, []).append(each)
@@ -220,7 +220,7 @@ def _judge(system: AnySystem, plan: RunPlan, progress: Progress, command: str, t
     ready = [c for c in system.claims if c.kind == "exact" or (c.needs and there.issuperset(c.needs))]
     if ready:
         ledger.store(ledger.measure(name, ready, plan, progress, command), plan.root / name)
-    return ledger.known(name, plan.root)
+    return ledger.latest(name, plan.root)
 
 
 # Claims ---------------------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def claims(
             measured = ledger.with_traces(name, measured, jobs, shown) if store else measured
             shown.say(f"results: {ledger.store(measured, _place(name, runs, store))}")
         ids = {claim.id for claim in asked}
-        entries += [entry for entry in ledger.known(name, runs) if entry.claim.id in ids or known]
+        entries += [entry for entry in ledger.latest(name, runs) if entry.claim.id in ids or known]
     return entries
 
 

@@ -15,7 +15,7 @@ from vergence.contract.about import About
 from vergence.core.errors import VergenceError
 from vergence.runs.folder import Run, runs
 from vergence.studies import results
-from vergence.studies.ledger import Entry, known
+from vergence.studies.ledger import Entry, latest
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg")
 MOST_METRICS = 8
@@ -243,7 +243,7 @@ class Claimed:
 
 def claims(name: str, root: Path) -> list[Claimed]:
     """Every claim of a system with the latest that is known of it."""
-    return [_claimed(entry) for entry in known(name, root)]
+    return [_claimed(entry) for entry in latest(name, root)]
 
 
 def _claimed(entry: Entry) -> Claimed:

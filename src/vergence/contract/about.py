@@ -1,4 +1,4 @@
-"""What the catalogue knows of a system without importing anything heavy."""
+"""The description of a system in the catalogue, read without importing anything heavy."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ VENUES = {
 
 @dataclass(frozen=True)
 class About:
-    """A system's page: each system's ``__init__.py`` holds one, named ``ABOUT``."""
+    """Name, paper, tasks and licence of a system: its ``__init__.py`` holds one, named ``ABOUT``."""
 
     name: str
     title: str
     authors: tuple[str, ...]
     venue: str
-    """Short, with the year at its end: "ECCV 2020"."""
+    """Abbreviated, with the year: "ECCV 2020"."""
     tasks: tuple[str, ...]
     summary: str
     key: str
-    """Of its BibTeX entry: "puy2020flot"."""
+    """Key of its BibTeX entry: "puy2020flot"."""
     licence: str = "Apache-2.0"
-    """Of this implementation."""
+    """Licence of this implementation."""
     intended_use: str = "Research and engineering on data that you may use."
     links: tuple[str, ...] = ()
 
     @property
     def citation(self) -> str:
-        """BibTeX."""
+        """The BibTeX entry of the paper."""
         place, _, year = self.venue.rpartition(" ")
         fields = {
             "title": f"{{{self.title}}}",  # braces keep its capitals

@@ -1,7 +1,7 @@
-"""Things from outside that a system can use and Vergence does not ship: above all weights of other networks.
+"""Files that a system can use but Vergence does not ship, mostly pretrained weights.
 
-An asset has a name, a source, a licence and a hash. It is looked for in the package that brings it and below
-``$VERGENCE_HOME/assets``; nothing is ever downloaded. Where it is missing, one sentence says what it needs.
+An asset has a name, a source, a licence and a hash. It is looked for in the package that provides it and
+below ``$VERGENCE_HOME/assets``; nothing is ever downloaded. If it is missing, the error says how to get it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from vergence.core.files import home
 
 @dataclass(frozen=True)
 class Asset:
-    """A file from outside."""
+    """An external file."""
 
     what: str
-    """In a few words: "ResNet-50 trained on ImageNet"."""
+    """Short description: "ResNet-50 trained on ImageNet"."""
     source: str
-    """Where it comes from: an address, or the name of a package on PyPI."""
+    """Its origin: an address, or the name of a package on PyPI."""
     licence: str
     file: str
     """Its file name below ``$VERGENCE_HOME/assets``; inside a package, a pattern that one file matches."""
     package: str = ""
-    """The installed module that brings it."""
+    """The installed module that provides it."""
     extra: str = ""
     """The extra of Vergence that installs the package."""
     sha256: str = ""
-    """Of the whole file; a shorter one is compared as far as it goes."""
+    """SHA-256 of the file; a prefix is enough."""
 
     def find(self) -> Path | None:
-        """Where it is; None if it is not here."""
+        """Its path; None if it is not available."""
         if self.package:
             spec = find_spec(self.package)
             matches = sorted(Path(spec.origin).parent.glob(self.file)) if spec and spec.origin else []
@@ -45,20 +45,20 @@ class Asset:
         return path if path.is_file() else None
 
     def path(self) -> Path:
-        """Where it is, after checking that it is what it should be."""
+        """Its path, after checking the hash."""
         path = self.find()
         if path is None:
             raise VergenceError(f"{self.what}: not available: needs {self.needs}")
         if self.sha256:
             with path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-            if not found.startswith(self.sha256):
-                raise VergenceError(f"{path} is not {self.what}: its SHA-256 begins with {found[:12]}")
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if not digest.startswith(self.sha256):
+                raise VergenceError(f"{path} is not {self.what}: its SHA-256 begins with {digest[:12]}")
         return path
 
     @property
     def needs(self) -> str:
-        """What has to be done to have it."""
+        """What is needed to get it."""
         if self.package:
             return f"the package {self.source} (pip install 'vergence[{self.extra}]')"
         return f"the file {self.file} from {self.source} in {home() / 'assets'}"
@@ -72,5 +72,5 @@ def resolve(name: str, assets: Mapping[str, Asset]) -> Path:
     if not path.exists():
         known = did_you_mean(name, assets) if assets else ""
         raise VergenceError(f"{path} does not exist: --pretrained names a weights file or an asset{known}; "
-                            "--pretrained '' starts from nothing")  # fmt: skip
+                            "--pretrained '' starts from random weights")  # fmt: skip
     return path

@@ -1,4 +1,4 @@
-"""How a system says what is to be timed: its ``bench.py`` has a function ``contests`` that yields these."""
+"""Benchmarks of a system: the function ``contests`` in its ``bench.py`` yields these."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Contest:
-    """One of ours against rivals that do the same; each call does the whole work once."""
+    """Our implementation against rivals that compute the same; each call does the whole work once."""
 
     id: str
-    """Short and unique in the system's bench: claims of cost name it."""
+    """Short and unique in the system's benchmarks: cost claims refer to it."""
     title: str
-    """What is timed, at which size."""
+    """What is timed, and at which size."""
     ours: Callable[[], Any]
     rivals: Mapping[str, Callable[[], Any]]

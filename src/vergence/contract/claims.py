@@ -1,8 +1,8 @@
-"""Statements of a paper that a function can find false, and how they are judged.
+"""Claims: falsifiable statements of a paper, and how they are judged.
 
 *exact* claims are identities, invariances and counts: one number against a threshold. *cost* claims are ratios of time
-or memory over several rounds. *empirical* claims compare trained systems over paired seeds. Whatever comes as several
-values is judged by a rule fixed beforehand: the 90 % interval of their mean against the threshold.
+or memory over several rounds. *empirical* claims compare trained systems over paired seeds. Several values are
+judged by a rule fixed beforehand: the 90 % confidence interval of their mean against the threshold.
 """
 
 from __future__ import annotations
@@ -27,42 +27,42 @@ _SENSES = {"at most": operator.le, "at least": operator.ge, "below": operator.lt
 
 
 class CannotJudge(VergenceError):
-    """A claim needs something that is not here; the message says what."""
+    """A claim needs something that is not available here; the message says what."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """A trained run that a claim needs. It is trained once and shared."""
+    """A trained run that a claim needs. It is trained once and shared by all claims."""
 
     variant: str
     seed: int = 0
     preset: str = "tiny"
     changes: tuple[tuple[str, Any], ...] = ()
-    """By dotted name, for comparisons that no variant is named for."""
+    """Config changes by dotted name, for comparisons without a variant of their own."""
 
 
 class Evidence(Protocol):
-    """What a claim may look at: the runs it named, and the system's own bench."""
+    """What a claim may use: the runs it needs, and the system's benchmarks."""
 
     def metrics(self, need: Needs) -> Mapping[str, float]:
-        """What the run's evaluation gave."""
+        """The metrics of the run."""
 
     def model(self, need: Needs) -> nn.Module:
         """The trained model, in evaluation mode."""
 
     def times(self, contest: str) -> Mapping[str, Sequence[float]]:
-        """Speed-up over each rival in the contest with this id of the system's bench: one ratio per round."""
+        """Speed-up over each rival in the contest with this id: one ratio per round."""
 
     def memory(self, contest: str) -> Mapping[str, float]:
-        """How many times the memory of ours each rival holds in the contest with this id of the system's bench."""
+        """Peak memory of each rival relative to ours, in the contest with this id."""
 
     def parameters(self, preset: str, variant: str | None = None) -> int:
-        """How many parameters the model of a preset of published size has."""
+        """The number of parameters of a preset of published size."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement, where it stands, and the function that finds out."""
+    """A statement of the paper, and the function that measures it."""
 
     id: str
     statement: str
@@ -82,7 +82,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What came out."""
+    """The verdict on a claim, with the measured values."""
 
     verdict: Verdict
     measured: float | None = None
@@ -94,17 +94,17 @@ class Judgement:
 
 
 def judge(claim: Claim, evidence: Evidence) -> Judgement:
-    """Measure, and hold the result against the threshold."""
+    """Measure a claim and compare the result with its threshold."""
     try:
-        found = claim.measure(evidence)
+        result = claim.measure(evidence)
     except CannotJudge as error:
         return Judgement("cannot be judged here", reason=str(error))
-    values = tuple(map(float, found)) if isinstance(found, Sequence) else (float(found),)
+    values = tuple(map(float, result)) if isinstance(result, Sequence) else (float(result),)
     if not values:
         return Judgement("cannot be judged here", reason="nothing was measured")
     mean = sum(values) / len(values)
-    # One training decides nothing, however its result is returned.
-    spread = isinstance(found, Sequence) or claim.kind == "empirical"
+    # A single training decides nothing, even if the claim returns a plain number.
+    spread = isinstance(result, Sequence) or claim.kind == "empirical"
     low, high = interval(values) if spread else (mean, mean)
     return Judgement(_verdict(claim, low, high), mean, low, high, values)
 
@@ -119,7 +119,7 @@ def _verdict(claim: Claim, low: float, high: float) -> Verdict:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """The 90 % interval of the mean (Student's t); endless for a single value."""
+    """The 90 % confidence interval of the mean (Student's t); infinite for a single value."""
     from scipy import stats
 
     count = len(values)
@@ -132,9 +132,9 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 Run = str | tuple[str, str] | Needs
-"""A run that a comparison names: a variant of ``tiny``, a variant and a preset, or all of it."""
+"""A run that a comparison names: a variant of ``tiny``, a variant and a preset, or a whole :class:`Needs`."""
 Seeds = int | Sequence[int]
-"""How many seeds, from 0; or which."""
+"""The number of seeds, from 0 on; or the seeds themselves."""
 
 
 def compared(
@@ -221,7 +221,7 @@ def faster(
     sense: Sense = "at least",
     paper: str = "",
 ) -> Claim:
-    """A claim of cost: how many times as fast as a rival ours is in a contest of the system's bench, by its id."""
+    """A cost claim: the speed-up over ``rival`` in the contest with this id."""
     return Claim(id, statement, source, "cost", lambda e: e.times(contest)[rival], threshold, sense, "times", paper)
 
 
@@ -236,16 +236,16 @@ def lighter(
     sense: Sense = "at least",
     paper: str = "",
 ) -> Claim:
-    """A claim of cost: how many times the memory of ours a rival holds in a contest of the system's bench."""
+    """A cost claim: the peak memory of ``rival`` relative to ours, in the contest with this id."""
     return Claim(id, statement, source, "cost", lambda e: e.memory(contest)[rival], threshold, sense, "times", paper)
 
 
 def parameter_counts(id: str, statement: str, source: str, counts: Mapping[str, int], paper: str = "") -> Claim:
-    """An exact claim: how many parameters presets of published size have. A key is a preset or ``preset/variant``."""
+    """An exact claim: parameter counts of presets of published size. A key is a preset or ``preset/variant``."""
 
     def off(evidence: Evidence) -> float:
-        found = {key: evidence.parameters(*key.split("/", 1)) for key in counts}
-        return float(max(abs(found[key] - count) for key, count in counts.items()))
+        counted = {key: evidence.parameters(*key.split("/", 1)) for key in counts}
+        return float(max(abs(counted[key] - count) for key, count in counts.items()))
 
     return Claim(id, statement, source, "exact", off, 0, unit="parameters off", paper=paper)
 

@@ -1,6 +1,6 @@
-"""Configs: frozen dataclasses that become flags, JSON and back, and can be overridden by dotted names.
+"""Configs: frozen dataclasses, converted to flags and to JSON and back, and overridden by dotted names.
 
-JSON is read strictly: an unknown field, a missing one or a value of the wrong type is one sentence that names it.
+JSON is read strictly: an unknown field, a missing one or a value of the wrong type is a one-sentence error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ C = TypeVar("C")
 
 
 def to_json(value: Any) -> Any:
-    """A config (or any of its values) as what ``json`` writes."""
+    """A config (or any of its values) as plain data for ``json``."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
@@ -37,7 +37,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(kind: type[C], value: Any, at: str = "config") -> C:
-    """Build a ``kind`` (a dataclass, or any type a config field may have) from what ``json`` read."""
+    """Build a ``kind`` (a dataclass, or any type a config field may have) from JSON data."""
     return _read(kind, value, at)
 
 
@@ -67,23 +67,23 @@ def _read(kind: Any, value: Any, at: str) -> Any:
 
 
 def _read_dataclass(kind: Any, value: Any, at: str) -> Any:
-    given = _expect(dict, value, at, f"an object with the fields of {kind.__name__}")
+    values = _expect(dict, value, at, f"an object with the fields of {kind.__name__}")
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
-    for name in given:
+    for name in values:
         if name not in fields:
             raise VergenceError(f"{at} has no field {name!r}{did_you_mean(str(name), fields)}")
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and name not in given:
+        if required and name not in values:
             raise VergenceError(f"{at} needs {name!r}, a {_name(hints[name])}")
-    return kind(**{name: _read(hints[name], v, f"{at}.{name}") for name, v in given.items()})
+    return kind(**{name: _read(hints[name], v, f"{at}.{name}") for name, v in values.items()})
 
 
 def _read_union(args: tuple[Any, ...], value: Any, at: str) -> Any:
     if value is None and type(None) in args:
         return None
-    if isinstance(value, dict):  # of several dataclasses the one that has all these fields is meant: its errors count
+    if isinstance(value, dict):  # the dataclass that has all these fields is meant: its errors are shown
         meant = [
             a for a in args if dataclasses.is_dataclass(a) and value.keys() <= {f.name for f in dataclasses.fields(a)}
         ]
@@ -133,7 +133,7 @@ def _read_plain(kind: Any, value: Any, at: str) -> Any:
 
 
 def fits(number: int) -> bool:
-    """Whether a whole number has at most 64 bits: nothing that is counted has more."""
+    """Whether an integer fits in 64 bits."""
     return -(2**63) <= number < 2**63
 
 
@@ -183,7 +183,7 @@ def differences(a: Any, b: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def flat(tree: Any, at: str = "") -> dict[str, Any]:
-    """The leaves of JSON objects in objects, by dotted name."""
+    """The leaves of nested JSON objects, by dotted name."""
     if not isinstance(tree, dict):
         return {at: tree}
     out: dict[str, Any] = {}
@@ -193,6 +193,6 @@ def flat(tree: Any, at: str = "") -> dict[str, Any]:
 
 
 def digest(value: Any) -> str:
-    """A short name for a config's contents: equal configs have equal digests."""
+    """A short hash of a config: equal configs have equal digests."""
     text = json.dumps(to_json(value), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -39,15 +39,16 @@ def _load(path: Path) -> tuple[nn.Module, Identity]:
 
 @dataclass
 class Context(Generic[C, F]):
-    """What a hook may know of the run it is part of."""
+    """Everything that a hook may use of the run it belongs to."""
 
     config: C
     folder: Path
-    """Files go here and nowhere else."""
-    facts: F = None  # type: ignore[assignment]  # known once the data has been seen
-    """What the data decided. A phase that changes the model's shape replaces them in :meth:`System.start`."""
+    """The only folder to write files to."""
+    facts: F = None  # type: ignore[assignment]  # known once the data has been read
+    """Properties of the data that the model depends on. A phase that changes the model's shape replaces them in
+    :meth:`System.start`."""
     stage: Stage = "fit"
-    """What is being done: training, evaluation between epochs, the final test, or use on a user's files."""
+    """Training, evaluation between epochs, the final test, or prediction on a user's files."""
     device: torch.device = torch.device("cpu")
     float_type: torch.dtype | None = None
     """The type that floats of a batch are converted to; None leaves them."""
@@ -55,42 +56,42 @@ class Context(Generic[C, F]):
     """On the device; seeded anew for every step, evaluation, rebuild and prediction."""
     progress: Progress = field(default_factory=Progress)
     cancelled: Callable[[], bool] = bool
-    """Whether someone asked the work to stop; long loops of a system's own look at it."""
+    """Whether the work was asked to stop; a system checks it in its own long loops."""
 
     # While training
     phase: str = ""
-    """Empty in the final test, and while facts that decide the phases are taken."""
+    """Empty in the final test, and while the facts that decide the phases are computed."""
     epoch: int = 0
     step: int = 0
-    """Of the phase."""
+    """Step of the phase."""
     turn: str = ""
-    """With several optimisers: the one whose losses are asked for."""
+    """With several optimisers: the one whose losses are computed."""
     optimisers: dict[str, Optimizer] = field(default_factory=dict)
-    """For updates made by hand; their rates follow the schedule."""
+    """For manual updates; their learning rates follow the schedule."""
     backward: Callable[[Tensor], None] = _backward
-    """Back-propagate a loss, for updates made by hand."""
+    """Back-propagate a loss, for manual updates."""
     rebuilt: Mapping[str, Tensor] | None = None
-    """What :meth:`System.rebuild` returned last, in this phase."""
+    """The last state that :meth:`System.rebuild` returned in this phase."""
     scalars: dict[str, float] = field(default_factory=dict)
 
     # For pictures
     measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The metrics of each variant's run."""
 
-    # Given by the engine
+    # Set by the engine
     rank: int = 0
     world: int = 1
-    """The number of processes; ``rank`` is this one."""
+    """The number of processes; ``rank`` is the index of this one."""
     workers: int = 0
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
-    """The precision that was asked for."""
+    """Computes in the requested precision."""
     agree: Callable[[Any], Any] = _itself
-    """What the first process has, in all of them."""
+    """Broadcasts the value of the first process to all."""
     load: Callable[[Path], tuple[nn.Module, Identity]] = _load
-    """The model of another weights file, on the device and in evaluation mode, and what it is."""
+    """Loads the model of another weights file, on the device and in evaluation mode, with its identity."""
 
     def log(self, **values: float | Tensor) -> None:
-        """Write numbers beside the losses of this step."""
+        """Record numbers beside the losses of this step."""
         self.scalars.update({k: v.detach().item() if isinstance(v, Tensor) else v for k, v in values.items()})
 
     def batches(self, data: Data, size: int, label: str = "") -> Iterator[Any]:
@@ -104,8 +105,8 @@ class Context(Generic[C, F]):
             yield self.to_device(batch)
 
     def gather(self, values: G) -> G:
-        """What all processes computed from :meth:`batches`, in the data's order: tensors joined along the first
-        dimension, or lists one after another."""
+        """The results of all processes from :meth:`batches`, in the order of the data: tensors are concatenated along
+        the first dimension, lists joined."""
         if self.world == 1:
             return values
         parts: list[Any] = [None] * self.world
@@ -116,7 +117,7 @@ class Context(Generic[C, F]):
         return [item for part in parts for item in part]
 
     def to_device(self, batch: Any) -> Any:
-        """A batch (tensors in dicts, lists, tuples) on the device."""
+        """Move a batch (tensors in dicts, lists, tuples) to the device."""
         if isinstance(batch, Tensor):
             kind = self.float_type if batch.is_floating_point() else None
             return batch.to(self.device, kind or batch.dtype, non_blocking=True)
@@ -129,12 +130,12 @@ class Context(Generic[C, F]):
         return batch
 
     def keep(self, name: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """Tensors computed once and kept in the run's folder: features, teacher maps, indices. All processes compute
-        (they may share the work with :meth:`batches`), the first one writes."""
+        """Compute tensors once and keep them in the run's folder: features, teacher maps, indices. All processes
+        compute (they may share the work with :meth:`batches`), the first one writes."""
         path = self.folder / "prepared" / f"{name}.safetensors"
         if not self.agree(path.exists()):
             computed = compute()
             if self.rank == 0:
                 save_tensors(path, computed)
-            self.agree(None)  # it is there when the first process says so
+            self.agree(None)  # wait until the first process has written it
         return load_tensors(path)[0]

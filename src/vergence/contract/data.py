@@ -1,6 +1,6 @@
-"""What data is to the engine: anything with a length and samples by index, embedded or read from a public layout.
+"""The data interface: a length and samples by index, embedded or read from a public layout.
 
-Three more methods are used where data has them:
+Three more methods are optional:
 
 * ``draw(index, generator)``: the sample for training, with its random augmentation drawn from ``generator`` (or from
   PyTorch's own, which is seeded alike; NumPy's and Python's are not);
@@ -19,10 +19,10 @@ import tyro
 
 EMBEDDED = "embedded"
 Source = Annotated[str, tyro.conf.arg(aliases=["--data"])]
-"""The field of a config that says where data comes from: ``embedded``, ``LAYOUT:PATH`` or a plain ``PATH``."""
+"""Type of the config field that names the data source: ``embedded``, ``LAYOUT:PATH`` or a plain ``PATH``."""
 
 Missing = Literal["refuse", "skip"]
-"""What becomes of a list that names files which are not there: it is refused, or they are left out."""
+"""How to treat a list that names missing files: refuse it, or skip them."""
 
 
 @runtime_checkable
@@ -36,17 +36,17 @@ class Data(Protocol):
 
 @dataclass(frozen=True)
 class Layout:
-    """A published way to lay out a data set in files."""
+    """The file layout of a public data set."""
 
     read: Callable[[Path, str], Any]
-    """``read(path, split)``; refuses what is missing, empty or cut short with one sentence."""
+    """``read(path, split)``; missing, empty or truncated data is a one-sentence error."""
     about: str
-    """What the files are, for help and errors."""
+    """Description of the files, for help and errors."""
 
 
 @dataclass(frozen=True)
 class First:
-    """The first ``count`` samples of some data, which keeps its other attributes."""
+    """The first ``count`` samples of ``data``, with its other attributes."""
 
     data: Any
     count: int
@@ -58,14 +58,14 @@ class First:
         return self.data[range(len(self))[index]]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "data":  # while being copied it has nothing yet
+        if name.startswith("__") or name == "data":  # while being copied it has no fields yet
             raise AttributeError(name)
         return getattr(self.data, name)
 
 
 @dataclass(frozen=True)
 class Indices:
-    """Data whose samples are their own numbers, for evaluation that looks things up by index."""
+    """Data whose samples are their own indices, for evaluation that looks samples up itself."""
 
     count: int
 
@@ -77,7 +77,7 @@ class Indices:
 
 
 def source_of(config: Any) -> str | None:
-    """Where a config's data comes from; None if it does not say."""
+    """The data source of a config; None if it has none."""
     data = getattr(config, "data", None)
     source: str | None = data if isinstance(data, str) else getattr(data, "source", None)
     return source

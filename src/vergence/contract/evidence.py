@@ -1,4 +1,4 @@
-"""Helpers for exact claims: seeded float64 noise, modules filled with it, and how far two results are apart."""
+"""Helpers for exact claims: seeded float64 noise, modules filled with it, and the largest difference of two results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from vergence.core.seeding import generator
 
 ROUNDING = 1e-10
-"""How far two float64 computations of the same thing may be apart."""
+"""Tolerance between two float64 computations of the same result."""
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -27,11 +27,11 @@ def uniform(*shape: int, seed: int | str) -> Tensor:
 
 
 def filled(module: M, seed: int | str = "module", scale: float = 0.3) -> M:
-    """A module in float64 and evaluation mode whose every parameter is noise: nothing is at a special value, such as a
+    """The module in float64 and evaluation mode with random parameters, so that none has a special value, such as a
     scale of one or a branch that starts at zero.
 
-    Weights of two or more dimensions are scaled by their fan-in, others by ``scale``, around the value one for
-    the weights of normalisations.
+    Weights of two or more dimensions are scaled by their fan-in, others by ``scale``, centred at one for the weights
+    of normalisation layers.
     """
     module.double().eval()
     with torch.no_grad():
@@ -49,7 +49,7 @@ def filled(module: M, seed: int | str = "module", scale: float = 0.3) -> M:
 
 
 def apart(a: Tensor, b: Tensor, relative: bool = False) -> float:
-    """The largest difference of two tensors; relative to the largest value of the second, if asked for."""
+    """The largest difference of two tensors; ``relative`` divides it by one plus the largest value of the second."""
     if not a.numel():
         return 0.0
     size = float(b.detach().abs().max()) + 1 if relative else 1.0
@@ -63,12 +63,12 @@ def apart_with_gradients(
     relative: bool = False,
 ) -> float:
     """The largest difference of two results, and of their gradients with respect to ``leaves`` along a random
-    direction. ``relative`` holds gradients against their own size."""
+    direction. ``relative`` compares gradients relative to their size."""
     one, other = ([side] if isinstance(side, Tensor) else list(side) for side in (ours, theirs))
     pairs = list(zip(one, other, strict=True))
-    ways = [noise(*a.shape, seed=f"probe {number}").to(a.dtype) for number, (a, _) in enumerate(pairs)]
+    directions = [noise(*a.shape, seed=f"probe {number}").to(a.dtype) for number, (a, _) in enumerate(pairs)]
     gradients = [
-        torch.autograd.grad(list(side), list(leaves), ways, retain_graph=True, allow_unused=True)
+        torch.autograd.grad(list(side), list(leaves), directions, retain_graph=True, allow_unused=True)
         for side in zip(*pairs, strict=True)
     ]
     worst = max(apart(a, b) for a, b in pairs)

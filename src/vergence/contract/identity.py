@@ -1,4 +1,4 @@
-"""What a model is: enough to build it again."""
+"""The identity of a model: enough to rebuild it."""
 
 from __future__ import annotations
 

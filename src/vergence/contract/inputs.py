@@ -1,4 +1,4 @@
-"""What a system takes from a user's files and what it gives back, from a small closed set of kinds.
+"""Inputs and outputs of prediction, from a small fixed set of kinds.
 
 A system declares a frozen dataclass ``Inputs`` whose fields have these types; the command line, the report and the
 gallery read that one declaration::
@@ -30,7 +30,7 @@ I = TypeVar("I")  # noqa: E741
 
 
 class Kind(Enum):
-    """What a field holds, for those who draw forms from it."""
+    """The kind of a field, for anyone who builds a form from it."""
 
     IMAGE = "image"
     IMAGES = "images"
@@ -47,18 +47,18 @@ class Kind(Enum):
 
 
 Axes = Literal["camera", "lidar"]
-"""How the coordinates of a cloud point: left, up, forward; or forward, left, up as laser scanners have it."""
+"""Axis convention of a point cloud: left, up, forward; or forward, left, up as in laser scanners."""
 
 
 class Point(NamedTuple):
-    """A place in an image, in its own pixels."""
+    """A point in an image, in pixels of the original image."""
 
     x: float
     y: float
 
 
 class Box(NamedTuple):
-    """A rectangle in an image, in its own pixels: left, top, width, height."""
+    """A rectangle in an image, in pixels of the original image: left, top, width, height."""
 
     x: float
     y: float
@@ -99,10 +99,10 @@ Boxes = Annotated[tuple[Annotated[Box, _numbers(Box)], ...], Kind.BOXES]
 
 
 class InMemory(type(Path())):  # type: ignore[misc]
-    """A path that is no file: an array, tensor or picture given in Python, under a name of its own.
+    """A path without a file: an array, tensor or PIL image given in Python, with a name.
 
-    Readers of :mod:`vergence.data` return what it holds, so that systems need not know where an input came from.
-    Several things together (frames, a gallery) are a folder.
+    Readers of :mod:`vergence.data` return its value, so that systems need not know where an input came from. Several
+    values together (frames, a gallery) are a folder.
     """
 
     value: Any
@@ -135,15 +135,15 @@ FILES = {
     Kind.GRAPH: ".png",
     Kind.FOLDER: "",
 }
-"""Kinds that come as files, and how the name of one that was given in Python ends."""
+"""Kinds that are files, with the suffix of values given in Python."""
 SEVERAL = (Kind.IMAGES, Kind.VIDEOS)
 
 
 def make_inputs(inputs: type[I], values: Mapping[str, Any], at: str) -> list[I]:
-    """Inputs from Python values: paths, NumPy arrays, tensors and PIL pictures alike.
+    """Build inputs from Python values: paths, NumPy arrays, tensors or PIL images.
 
-    A field that takes one thing may be given a list of them: there is then one ``inputs`` for each, and fields that
-    were given once are shared by all. Otherwise the list has one element.
+    A field for a single value may be given a list: the result then has one ``inputs`` per element, and all of them
+    share the other fields. Otherwise the result has one element.
     """
     known = kinds(inputs)
     for name in values:
@@ -151,10 +151,10 @@ def make_inputs(inputs: type[I], values: Mapping[str, Any], at: str) -> list[I]:
             raise VergenceError(f"{at} have no {name!r}{did_you_mean(name, known)}")
     single = [n for n, k in known.items() if k in FILES and k not in (*SEVERAL, Kind.FOLDER)]
     lists = {name: list(values[name]) for name in single if isinstance(values.get(name), list | tuple)}
-    counts = {len(found) for found in lists.values()}
+    counts = {len(items) for items in lists.values()}
     if len(counts) > 1:
-        raise VergenceError(f"{at} come in lists of one length, got " + _counted(lists))
-    rows = [{**values, **{n: found[i] for n, found in lists.items()}} for i in range(counts.pop() if counts else 1)]
+        raise VergenceError(f"{at} need lists of equal length, got " + _counted(lists))
+    rows = [{**values, **{n: items[i] for n, items in lists.items()}} for i in range(counts.pop() if counts else 1)]
     return [_inputs(inputs, row, known, at) for row in rows]
 
 
@@ -183,42 +183,42 @@ def _one(name: str, value: Any) -> Path:
 
 
 def _counted(lists: Mapping[str, list[Any]]) -> str:
-    return " and ".join(f"{len(found)} of {name!r}" for name, found in lists.items())
+    return " and ".join(f"{len(items)} of {name!r}" for name, items in lists.items())
 
 
 def kinds(inputs: type) -> dict[str, Kind]:
-    """The kind of each field of an ``Inputs`` class; plain numbers and literals have theirs by type."""
-    found = {}
+    """The kind of each field of an ``Inputs`` class; plain numbers, literals and text get theirs from the type."""
+    by_field = {}
     hints = typing.get_type_hints(inputs, include_extras=True)
     for field in fields(inputs):
         hint = _unwrapped(hints[field.name])
         named = [a for a in getattr(hint, "__metadata__", ()) if isinstance(a, Kind)]
         if named:
-            found[field.name] = named[0]
+            by_field[field.name] = named[0]
         elif hint in (int, float):
-            found[field.name] = Kind.NUMBER
+            by_field[field.name] = Kind.NUMBER
         elif typing.get_origin(hint) is Literal:
-            found[field.name] = Kind.CHOICE
+            by_field[field.name] = Kind.CHOICE
         elif hint is str:
-            found[field.name] = Kind.TEXT
+            by_field[field.name] = Kind.TEXT
         else:
             raise VergenceError(
                 f"{inputs.__qualname__}.{field.name} is a {hint}, not one of the kinds of vergence.contract.inputs"
             )
-    return found
+    return by_field
 
 
 def _unwrapped(hint: Any) -> Any:
-    """What an optional field holds when it is given."""
+    """The type of an optional field without None."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        given = [arg for arg in typing.get_args(hint) if arg is not type(None)]
-        return given[0] if len(given) == 1 else hint
+        options = [arg for arg in typing.get_args(hint) if arg is not type(None)]
+        return options[0] if len(options) == 1 else hint
     return hint
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """Something a system made: a file and what it shows."""
+    """An output file of a system, with its caption."""
 
     kind: Literal["image", "video", "table", "text", "json", "html", "cloud", "folder"]
     path: Path

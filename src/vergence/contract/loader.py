@@ -1,4 +1,4 @@
-"""From samples to batches, so that nothing depends on workers, processes or where a run was stopped."""
+"""Batches that depend on the seed alone, not on workers, processes or where a run was stopped."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Augmented:
 
 
 class BatchPlan:
-    """Which samples make which batch of which epoch: a function of the seed alone.
+    """The batches of every epoch, as a function of the seed alone.
 
-    Of each batch this process (``rank`` of ``world``) gets its share, cut into ``pieces``.
+    This process (``rank`` of ``world``) gets its share of each batch, cut into ``pieces``.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class BatchPlan:
         return self._kept[epoch]
 
     def _make(self, source: torch.Generator) -> list[list[int]]:
-        own = getattr(self.data, "batches", None)
-        if own is not None:
-            batches = [list(map(int, batch)) for batch in own(self.size, source)]
+        custom = getattr(self.data, "batches", None)
+        if custom is not None:
+            batches = [list(map(int, batch)) for batch in custom(self.size, source)]
         else:
             order = torch.randperm(len(self.data), generator=source).tolist()
             batches = [order[i : i + self.size] for i in range(0, len(order), self.size)]
@@ -85,12 +85,12 @@ class BatchPlan:
         return [share[i :: self.pieces] for i in range(min(self.pieces, len(share)))]
 
     def weights(self, epoch: int, batch: int) -> list[float]:
-        """What each piece counts, so that the mean over processes of their weighted sums is the mean over the batch."""
+        """Weights of the pieces, such that the mean over processes of the weighted sums is the mean over the batch."""
         indices = self.epoch(epoch)[batch]
         return [len(piece) * self.world / len(indices) for piece in self.cut(indices)]
 
     def stream(self, epoch: int, batch: int, workers: int = 0) -> Iterator[Any]:
-        """This process's pieces, without end, from a place in the plan on."""
+        """This process's pieces, endlessly, from batch ``batch`` of epoch ``epoch`` on."""
         loader: DataLoader[Any] = DataLoader(
             _Drawn(self.data, self.seed),  # type: ignore[arg-type]
             batch_sampler=_Places(self, epoch, batch),
@@ -103,7 +103,7 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class _Places:
-    """Pieces of (epoch, index), from a place in the plan on."""
+    """Pieces of (epoch, index), from a given batch on."""
 
     plan: BatchPlan
     first_epoch: int
@@ -120,7 +120,7 @@ class _Places:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Training samples by (epoch, index), each with randomness of its own."""
+    """Training samples by (epoch, index), each with its own seed."""
 
     data: Data
     seed: tuple[int | str, ...]
@@ -137,13 +137,13 @@ class _Drawn:
 
 
 def _quiet_worker(number: int) -> None:
-    """A signal to the group is for the parent to answer; it ends its workers itself."""
+    """Ignore SIGINT in a worker: the parent handles it and ends its workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @dataclass(frozen=True)
 class InOrder:
-    """Plain batches of the given samples, in order: for evaluation."""
+    """Batches of the given samples in order, for evaluation."""
 
     data: Data
     indices: Sequence[int]
@@ -166,27 +166,27 @@ class InOrder:
 
 
 def told(loader: DataLoader[Any]) -> Iterator[Any]:
-    """What a loader gives; what goes wrong in its processes is told in the sentence it was told in there."""
+    """The batches of a loader; errors in its worker processes keep their one-sentence message."""
     try:
         yield from _calm(loader)
     except VergenceError as error:  # from a worker it comes with the worker's whole traceback
         raise VergenceError(str(error).strip().splitlines()[-1].removeprefix(f"{_ERROR}: ")) from None
     except (RuntimeError, ConnectionError, EOFError) as error:
-        # A worker that dies while it hands a tensor over is a connection that breaks; what data itself raises in a
-        # worker begins with "Caught".
+        # A worker that dies while it sends a tensor breaks the connection; errors that the data raises in a worker
+        # begin with "Caught".
         broken = isinstance(error, ConnectionError | EOFError) and not str(error).startswith("Caught")
         if not (loader.num_workers and broken) and "DataLoader worker (pid" not in str(error):
             raise
-        failure = VergenceError("a process that reads data died; try fewer --workers, or a smaller batch")
+        failure = VergenceError("a data worker died; try fewer --workers, or a smaller batch")
         failure.exit_code = 1
         raise failure from None
 
 
 def _calm(loader: DataLoader[Any]) -> Iterator[Any]:
-    """A loader's iterator that says that a worker is gone when it is asked for a batch, and never before.
+    """A loader's iterator that reports a dead worker only when the next batch is asked for.
 
-    PyTorch also raises that from a signal handler, wherever the main thread happens to be: in the middle of a
-    checkpoint, or of a clean-up that must not fail.
+    PyTorch also raises that from a signal handler, wherever the main thread happens to be: while it writes a
+    checkpoint, or cleans up.
     """
     ours = loader.num_workers > 0 and threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGCHLD) if ours and hasattr(signal, "SIGCHLD") else None
@@ -200,6 +200,6 @@ _ERROR = f"{VergenceError.__module__}.{VergenceError.__name__}"
 
 
 def collator(data: Data) -> Callable[[list[Any]], Any]:
-    """The data's own way to make a batch, or the usual one."""
-    own: Callable[[list[Any]], Any] = getattr(data, "collate", default_collate)
-    return own
+    """The data's own ``collate``, or PyTorch's default."""
+    collate: Callable[[list[Any]], Any] = getattr(data, "collate", default_collate)
+    return collate

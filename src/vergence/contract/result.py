@@ -1,4 +1,4 @@
-"""Results in memory: what prediction gives, field by field, before anything is written or drawn."""
+"""Prediction results in memory, before anything is written or drawn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vergence.contract.inputs import Artifact
 
 INLINE = 10_000
-"""Numbers of an array that are written into JSON; of a larger one its shape, type and range are."""
+"""Arrays up to this size are written into JSON in full; larger ones as shape, type and range."""
 Render = Callable[[Path, Progress], "list[Artifact]"]
 
 
@@ -27,17 +27,17 @@ Render = Callable[[Path, Progress], "list[Artifact]"]
 class Result:
     """Base of what :meth:`Task.infer` returns: a frozen dataclass of arrays, tensors and plain values.
 
-    ``result.save("folder")`` writes everything as files, ``result.show()`` opens a picture, and in a notebook it is
-    shown by itself.
+    ``result.save("folder")`` writes everything as files, ``result.show()`` opens a picture, and a notebook displays it
+    by itself.
     """
 
     def summary(self) -> Mapping[str, Any]:
-        """The main numbers, by what they are called: what the command prints first."""
+        """The main numbers by name, which the command prints first."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {name: value for name, value in plain.items() if isinstance(value, str | int | float)}
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as what ``json`` writes; large arrays by their shape and range."""
+        """All fields as plain data for ``json``; large arrays as shape, type and range."""
         return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
 
     def save(self, folder: str | Path, progress: Progress | None = None) -> list[Artifact]:
@@ -45,7 +45,7 @@ class Result:
         return self._render(Path(folder), progress or Progress())
 
     def show(self) -> None:
-        """Open the first picture in the system's viewer; in a notebook, show it there."""
+        """Open the first picture in the operating system's viewer; in a notebook, display it there."""
         image = self._picture()
         if image is None:
             raise VergenceError("this result has no picture to show; save(folder) writes what it has")
@@ -80,7 +80,7 @@ class Result:
         return render
 
     def rendered_by(self, render: Render) -> None:
-        """Tell a result how it is written and drawn."""
+        """Set the function that writes and draws this result."""
         object.__setattr__(self, "_rendered_by", render)
 
 

@@ -1,6 +1,6 @@
 """What a system declares about itself: configs, presets, variants, metrics and the paper's figures.
 
-None of it needs PyTorch, so that help, completion and wrong arguments are answered at once. A system's ``settings.py``
+None of it needs PyTorch, so that help, completion and errors in arguments are immediate. A system's ``settings.py``
 ends with one :class:`Settings` named ``SETTINGS``.
 """
 
@@ -28,7 +28,7 @@ class Variant:
     changes: Mapping[str, Any] = field(default_factory=dict)
     """By dotted name: ``{"model.block": "nl"}``."""
     headline: bool = True
-    """Whether `vergence run` trains it without being asked."""
+    """Whether `vergence run` trains it by default."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Reported:
     where: str
     """Which table, on which data: it is not the data used here."""
     rows: Mapping[str, Mapping[str, float]]
-    """Variant to metric to figure."""
+    """Values by variant and metric."""
     presets: tuple[str, ...] = ()
     """The presets it is shown with; if none is named, all of them."""
 
@@ -66,20 +66,19 @@ class Reported:
 
 @dataclass(frozen=True)
 class Published:
-    """What a preset of published size must come to: built and run forward without memory (on the meta device)."""
+    """Expected output shape and parameter count of a preset of published size, checked on the meta device."""
 
     facts: Mapping[str, Any]
     output: Any
-    """The shape of what the model returns for :meth:`System.example`; of several tensors, shapes in the same dict or
-    list."""
+    """Shape of the model's output for :meth:`System.example`; for several tensors, shapes in the same dict or list."""
     parameters: int
     variant: str | None = None
-    """None: the preset as it stands."""
+    """None: the preset unchanged."""
 
 
 @dataclass(frozen=True)
 class Learns:
-    """What a short training must show: ``loss`` falls to ``share`` of where it began within ``steps``."""
+    """What a short training must reach: ``loss`` falls to ``share`` of its initial value within ``steps``."""
 
     loss: str
     steps: int
@@ -87,7 +86,7 @@ class Learns:
     variant: str | None = None
     preset: str = "tiny"
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """By dotted name, to make it quick."""
+    """Config changes by dotted name, to make it fast."""
 
 
 @dataclass(frozen=True)
@@ -102,14 +101,14 @@ class Starter:
     seed: int = 100
     licence: str = "Apache-2.0"
     data: str = ""
-    """What they are trained on, if it is not the embedded data as described."""
+    """The training data, if it is not the embedded data as described."""
     tried: str = ""
-    """What they were tried on that they were not trained on, and how it went."""
+    """Other data they were tried on, and the outcome."""
 
 
 @dataclass(frozen=True)
 class NoFacts:
-    """The data decides nothing that the model must know."""
+    """The model depends on no property of the data."""
 
 
 @dataclass(frozen=True)
@@ -120,18 +119,18 @@ class Settings(Generic[C]):
     config: type[C]
     """Frozen, typed, documented: ``model``, ``data``, one field per training phase, ``seed``."""
     presets: Mapping[str, C]
-    """``tiny`` runs here in minutes, ``paper`` is as published; both build the same classes."""
+    """``tiny`` trains in minutes on a CPU, ``paper`` is as published; both build the same classes."""
     variants: Mapping[str, Variant]
     metrics: Mapping[str, Metric]
-    """The first one chooses the best checkpoint, unless :meth:`Task.judged_by` says another."""
+    """The first one chooses the best checkpoint, unless :meth:`Task.judged_by` names another."""
     facts: type = NoFacts
-    """What the data decides and the model must know; saved with the weights."""
+    """Properties of the data that the model depends on, such as the number of classes; saved with the weights."""
     inputs: type | None = None
-    """What prediction takes, with fields from :mod:`vergence.contract.inputs`."""
+    """The inputs of prediction, with fields from :mod:`vergence.contract.inputs`."""
     assets: Mapping[str, Asset] = field(default_factory=dict)
     """Weights of other networks that ``config.pretrained`` may name."""
     embedded: str = ""
-    """One sentence or two that describe the embedded data, shown in reports."""
+    """One or two sentences that describe the embedded data, shown in reports."""
     reported: Sequence[Reported] = ()
     published: Mapping[str, Published] = field(default_factory=dict)
     starters: Mapping[str, Starter] = field(default_factory=dict)
@@ -152,7 +151,7 @@ class Settings(Generic[C]):
         return override(config, changes or {})
 
     def default_variant(self, preset: str) -> str:
-        """The variant that a preset is as it stands."""
+        """The variant whose config equals the unchanged preset; the first variant if none does."""
         plain = self.configure(preset)
         return next((v for v in self.variants if self.configure(preset, v) == plain), next(iter(self.variants)))
 

@@ -28,35 +28,35 @@ if TYPE_CHECKING:
 C = TypeVar("C")
 """The config."""
 F = TypeVar("F")
-"""What the data decides and the model must know."""
+"""The facts: properties of the data that the model depends on."""
 M = TypeVar("M")
 """The model; None for a method that has none."""
 D = TypeVar("D")
-"""The data as evaluation gets it."""
+"""The data that evaluation receives."""
 R = TypeVar("R")
 """The result of a prediction, a :class:`vergence.contract.result.Result`; None for a method without prediction."""
 
 
 class Task(Generic[C, F, M, D, R]):
-    """What is done with one kind of data: how it is read, learnt from, judged, used and shown."""
+    """The hooks for one kind of data: reading, training, evaluation, prediction and pictures."""
 
     kind: type | None = None
-    """Of a system with several tasks: the type of ``config.data`` that means this one."""
+    """In a system with several tasks: the type of ``config.data`` that selects this one."""
     layouts: Mapping[str, Layout] = {}
     """Readers of public data sets by name, as in ``--data cifar10:PATH``."""
 
     # Data -------------------------------------------------------------------------------------------------------------
 
     def data(self, ctx: Context[C, F], split: str) -> Data:
-        """Samples of ``train``, ``val`` or ``test``: embedded, or read from where the config says."""
+        """Samples of ``train``, ``val`` or ``test``: embedded, or read from the source in the config."""
         raise self.not_offered("data of its own")
 
     def facts(self, ctx: Context[C, F], data: D) -> F:
-        """What the training data decides."""
+        """Properties of the training data that the model depends on."""
         raise self.not_offered("facts")
 
     def slice(self, data: D) -> D:
-        """A part of the test data that is judged in a second or two, for the traces of stored results."""
+        """A part of the test data that is evaluated in a second or two, for the traces of stored results."""
         return data
 
     def example(self, config: C, facts: F, batch: int = 1) -> tuple[Tensor, ...]:
@@ -64,13 +64,13 @@ class Task(Generic[C, F, M, D, R]):
         raise self.not_offered("example input")
 
     def preprocessing(self, config: C) -> Mapping[str, Any]:
-        """What was done to the input, for anyone who uses the weights without Vergence."""
+        """The preprocessing of the input, for anyone who uses the weights without Vergence."""
         return {}
 
     # Training ---------------------------------------------------------------------------------------------------------
 
     def losses(self, ctx: Context[C, F], model: M, batch: Any) -> Mapping[str, Tensor]:
-        """Named losses; their sum is minimised. With several optimisers ``ctx.turn`` says whose losses."""
+        """Named losses; their sum is minimised. With several optimisers ``ctx.turn`` names the one they are for."""
         raise self.not_offered("training")
 
     # Use --------------------------------------------------------------------------------------------------------------
@@ -80,12 +80,12 @@ class Task(Generic[C, F, M, D, R]):
         raise self.not_offered("evaluation")
 
     def infer(self, ctx: Context[C, F], model: M, inputs: Any) -> R:
-        """Use on a user's inputs: what comes out, in memory. Gradients are off, as in ``evaluate``: a method that needs
-        them turns them on (``torch.enable_grad``)."""
+        """Predict on a user's inputs; the result stays in memory. Gradients are off, as in ``evaluate``: a method that
+        needs them turns them on (``torch.enable_grad``)."""
         raise self.not_offered("prediction")
 
     def infer_many(self, ctx: Context[C, F], model: M, inputs: Sequence[Any]) -> Sequence[R]:
-        """Results of several inputs: one after another, unless a system can take them in batches."""
+        """Predict on several inputs: one after another, unless a system overrides it to use batches."""
         return [self.infer(ctx, model, each) for each in ctx.progress.track(inputs, "inputs")]
 
     def render(self, ctx: Context[C, F], inputs: Any, result: R) -> Sequence[Artifact]:
@@ -93,8 +93,8 @@ class Task(Generic[C, F, M, D, R]):
         raise self.not_offered("pictures of a prediction")
 
     def pictures(self, ctx: Context[C, F], models: Mapping[str, M], data: D) -> Sequence[Artifact]:
-        """What the trained variants do, side by side, on held-out data; writes into ``ctx.folder``. Models are on the
-        device and in evaluation mode, and gradients are off."""
+        """Pictures of the trained variants side by side on held-out data, written into ``ctx.folder``. Models are on
+        the device and in evaluation mode, and gradients are off."""
         return ()
 
     def judged_by(self, config: C) -> str:
@@ -102,7 +102,7 @@ class Task(Generic[C, F, M, D, R]):
         raise self.not_offered("metric of its own")
 
     def embedded(self, config: C) -> str:
-        """One sentence or two that describe the embedded data, shown in reports."""
+        """One or two sentences that describe the embedded data, shown in reports."""
         raise self.not_offered("embedded data")
 
     # What follows from the above --------------------------------------------------------------------------------------
@@ -121,14 +121,13 @@ class System(Task[C, F, M, D, R]):
 
     settings: ClassVar[Settings[Any]]
     tasks: Sequence[Task[Any, Any, Any, Any, Any]] = ()
-    """For a method with several kinds of data: what is done with each. Such a system leaves the hooks of a task to
-    them."""
+    """For a method with several kinds of data: one task for each, to which the system's own task hooks delegate."""
     claims: Sequence[Claim] = ()
 
     # Data -------------------------------------------------------------------------------------------------------------
 
     def prepare(self, ctx: Context[C, F], data: Any) -> D:
-        """Derive what is computed once (features, indices); :meth:`Context.keep` stores it."""
+        """Compute what is needed only once (features, indices); :meth:`Context.keep` stores it."""
         prepared: D = data
         return prepared
 
@@ -143,8 +142,8 @@ class System(Task[C, F, M, D, R]):
         raise self.not_offered("reader for weights of its authors")
 
     def load_pretrained(self, config: C, model: M, state: Mapping[str, Any]) -> str:
-        """Start from tensors of another network, read from the file or asset that ``config.pretrained`` names. Returns
-        one sentence that says what was taken over and what is new."""
+        """Initialise from the tensors of another network, read from the file or asset that ``config.pretrained`` names.
+        Returns one sentence that says which weights were loaded and which are new."""
         raise self.not_offered("use for weights of another network")
 
     # Training ---------------------------------------------------------------------------------------------------------
@@ -154,39 +153,39 @@ class System(Task[C, F, M, D, R]):
         return phases_of(config)
 
     def start(self, ctx: Context[C, F], model: M) -> M:
-        """A phase begins. To change the model's shape, replace ``ctx.facts`` so that ``build`` gives the new one."""
+        """Called when a phase begins. To change the model's shape, replace ``ctx.facts`` so that ``build`` gives it."""
         return model
 
     def rebuild(self, ctx: Context[C, F], model: M, data: Any, epoch: int) -> Mapping[str, Tensor] | None:
-        """An epoch begins: mine, cluster or roll out. What is returned is kept in checkpoints; None keeps the last,
-        which is in ``ctx.rebuilt``."""
+        """Called when an epoch begins, to mine, cluster or roll out. The returned state is saved in checkpoints; None
+        keeps the last one, which is in ``ctx.rebuilt``."""
         return None
 
     def rebuilt(self, ctx: Context[C, F], data: Any, state: Mapping[str, Tensor]) -> Data:
-        """The data to train on, given what ``rebuild`` returned last."""
+        """The data to train on, given the last state that ``rebuild`` returned."""
         rebuilt: Data = data
         return rebuilt
 
     def part(self, model: Any, optimiser: str) -> nn.Module:
-        """What an optimiser moves: the part of the model that has its name, or everything."""
+        """The module that an optimiser updates: the model's child of that name, or the whole model."""
         part: nn.Module = dict(model.named_children()).get(optimiser, model)
         return part
 
     def update(self, ctx: Context[C, F], model: M, batch: Any) -> Mapping[str, Tensor]:
-        """One step made by hand, instead of ``losses``: everything that must survive it is in the model or in
+        """One manual training step, instead of ``losses``: state that must outlive it belongs in the model or in
         ``ctx.optimisers``. Returns named losses to show."""
         raise self.not_offered("updates of its own")
 
     # Use --------------------------------------------------------------------------------------------------------------
 
     def needs_model(self, inputs: Any) -> bool:
-        """Whether prediction on these inputs uses trained weights: not where they name models that come ready."""
+        """Whether prediction on these inputs needs trained weights; False where the inputs name ready-made models."""
         return self.offers("build")
 
-    # The hooks of a task: those of the one that the config means ------------------------------------------------------
+    # Task hooks, delegated to the task that the config selects --------------------------------------------------------
 
     def task(self, config: C) -> Task[C, F, M, D, R] | None:
-        """The task that a config means; None for a system that has no tasks."""
+        """The task that a config selects; None for a system that has no tasks."""
         data = getattr(config, "data", None)
         return next((task for task in self.tasks if task.kind is type(data)), None)
 
@@ -265,8 +264,8 @@ class System(Task[C, F, M, D, R]):
         return config
 
     def offers(self, hook: str) -> bool:
-        own = getattr(type(self), hook) is not getattr(System, hook)
-        return own or (hasattr(Task, hook) and any(task.offers(hook) for task in self.tasks))
+        overridden = getattr(type(self), hook) is not getattr(System, hook)
+        return overridden or (hasattr(Task, hook) and any(task.offers(hook) for task in self.tasks))
 
     def not_offered(self, what: str) -> NotOffered:
         return NotOffered(f"{self.about.name} offers no {what}: its method has no use for it")

@@ -1,14 +1,14 @@
-"""How a system says it is trained: phases, optimisers, schedules. Plain data; the engine acts on it.
+"""Training settings: phases, optimisers, schedules. Plain data; the engine acts on it.
 
-A config has one field a phase, in the order they run. A phase has one field an optimiser: :class:`Training` is the
-phase with a single one; a two-player game writes its own::
+A config has one field per phase, in the order they run. A phase has one field per optimiser: :class:`Training` has a
+single one; adversarial training declares its own::
 
     @dataclass(frozen=True)
     class Game(Phase):
         generator: Optimiser = Optimiser(every=4)   # steps once while the discriminator steps four times
         discriminator: Optimiser = Optimiser()
 
-By default an optimiser named ``generator`` moves ``model.generator``; a single optimiser moves everything.
+By default an optimiser named ``generator`` updates ``model.generator``; a single optimiser updates the whole model.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from vergence.core.errors import VergenceError
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the learning rate moves: a closed function of the position, so that resuming needs no state."""
+    """Learning rate schedule: a closed-form function of the position, so that resuming needs no state."""
 
     kind: Literal["constant", "step", "multistep", "cosine", "polynomial", "exponential"] = "constant"
     """The curve after the warm-up."""
     unit: Literal["step", "epoch"] = "step"
-    """What warm-up, milestones and period count; with `epoch` the rate is constant within an epoch."""
+    """Unit of warm-up, milestones and period; with `epoch` the rate is constant within an epoch."""
     warmup: int = 0
     """Linear warm-up over this many units, before the curve begins."""
     warmup_from: float = 0.0
-    """Where the warm-up starts, as a share of the full rate."""
+    """Start of the warm-up, as a fraction of the full learning rate."""
     milestones: tuple[int, ...] = ()
     """multistep: multiply by gamma at each of these units (counted with the warm-up)."""
     period: int = 1
-    """step: multiply by gamma every so many units after the warm-up."""
+    """step: multiply by gamma every N units after the warm-up."""
     gamma: float = 0.1
     """step, multistep, exponential: the factor."""
     power: float = 1.0
     """polynomial: the exponent (1 is a straight line)."""
     floor: float = 0.0
-    """cosine, polynomial: what the rate ends at, as a share of the full rate."""
+    """cosine, polynomial: final learning rate, as a fraction of the full one."""
 
     def __post_init__(self) -> None:
         for name in ("warmup", "warmup_from", "gamma", "power", "floor"):
@@ -52,7 +52,7 @@ class Schedule:
             raise VergenceError(f"a schedule's period is at least 1, got {self.period}")
 
     def factor(self, position: float, total: float) -> float:
-        """What to multiply the full rate by at ``position`` of ``total`` units."""
+        """The factor of the full learning rate at ``position`` of ``total`` units."""
         if position < self.warmup:
             return self.warmup_from + (1 - self.warmup_from) * position / self.warmup
         since, span = position - self.warmup, max(total - self.warmup, 1)
@@ -72,28 +72,28 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Optimiser:
-    """What moves the weights."""
+    """An optimiser with its schedule."""
 
     kind: Literal["sgd", "adam", "adamw"] = "sgd"
-    """The rule."""
+    """Update rule."""
     lr: float = 0.1
     """Learning rate."""
     momentum: float = 0.9
     """sgd: momentum."""
     nesterov: bool = False
-    """sgd: look ahead."""
+    """sgd: Nesterov momentum."""
     betas: tuple[float, float] = (0.9, 0.999)
     """adam, adamw: decay of the two moments."""
     weight_decay: float = 0.0
     """Weight decay (decoupled for adamw)."""
     rates: dict[str, float] = field(default_factory=dict)
-    """Multipliers of the rate by pattern of parameter names, e.g. `backbone.* 0.1`; the first match counts."""
+    """Multipliers of the learning rate by pattern of parameter names, e.g. `backbone.* 0.1`; the first match counts."""
     decays: dict[str, float] = field(default_factory=dict)
     """Multipliers of the weight decay by pattern, e.g. `*.bias 0`."""
     clip: float = 0.0
-    """Clip the norm of the gradient to this (0: do not)."""
+    """Clip the gradient norm to this value (0: no clipping)."""
     every: int = 1
-    """Take a step only in every so many of the phase's steps."""
+    """Take a step only every N steps of the phase."""
     schedule: Schedule = Schedule()
 
     def __post_init__(self) -> None:
@@ -105,31 +105,31 @@ class Optimiser:
         if not all(0 <= beta < 1 for beta in self.betas):
             raise VergenceError(f"an optimiser's betas are from 0 to below 1, got {self.betas}")
         if self.kind == "sgd" and self.nesterov and not self.momentum:
-            raise VergenceError("nesterov looks ahead along the momentum: it needs one above 0")
+            raise VergenceError("nesterov needs a momentum above 0, got 0")
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of training with its own data, length and optimisers. Give `epochs` or `steps`."""
+    """One phase of training with its own data, length and optimisers. Give `epochs` or `steps`."""
 
     epochs: int = 0
     """Passes over the data."""
     steps: int = 0
-    """Steps, when the length is not counted in epochs."""
+    """Training steps, if the length is not given in epochs."""
     batch: int = 64
-    """Samples a step, over all processes."""
+    """Batch size, over all processes."""
     accumulate: int = 1
     """Cut each batch into this many pieces and add their gradients: less memory, the same step."""
     drop_last: bool = True
     """Leave out the last, smaller batch of an epoch."""
     evaluate_every: int = 1
-    """Evaluate after every so many epochs (0: only at the end)."""
+    """Evaluate every N epochs (0: only at the end)."""
     log_every: int = 10
-    """Write the mean losses after every so many steps."""
+    """Write the mean losses every N steps."""
     keep: Literal["last", "best"] = "last"
-    """The weights to end with: the last, or those best by the first metric on the validation data."""
+    """The weights to end with: the last, or the best by the first metric on the validation data."""
     carry: bool = False
-    """Go on with the optimiser states of the phase before."""
+    """Keep the optimiser states of the previous phase."""
 
     def __post_init__(self) -> None:
         for name, least in {

@@ -1,1 +1,1 @@
-"""What everything stands on: errors, files, randomness and progress."""
+"""Shared basics: errors, files, seeding and progress."""

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 
 
 class VergenceError(Exception):
-    """Something given was wrong or missing. The message is one sentence that names it and says what was expected."""
+    """An input was wrong or missing; the message is one sentence that names it and says what was expected."""
 
     exit_code = 2
 
 
 class Several(VergenceError):
-    """Several things of a kind were wrong: the sentence is the first one's, and ``each`` has them all."""
+    """Several problems of one kind: the message is the first one's, and ``each`` has them all."""
 
     def __init__(self, each: Sequence[str]) -> None:
         super().__init__(each[0] + (f" (and {len(each) - 1} more like it)" if len(each) > 1 else ""))
@@ -21,23 +21,23 @@ class Several(VergenceError):
 
 
 class NotOffered(VergenceError):
-    """A system was asked for something its method has no use for."""
+    """A system was asked for something that its method does not provide."""
 
 
 class Diverged(VergenceError):
-    """A loss stopped being finite; nothing was wrong with the command."""
+    """Training diverged: a loss or weight is not finite. The command itself was valid."""
 
     exit_code = 1
 
 
 class Cancelled(VergenceError):
-    """Someone asked the work to stop; whoever runs it saves what there is."""
+    """The work was asked to stop; the caller saves its state."""
 
     exit_code = 130
 
 
 class Interrupted(VergenceError):
-    """The run was asked to stop, and has saved what it had."""
+    """The run was stopped by a signal, after saving its state."""
 
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
@@ -45,12 +45,12 @@ class Interrupted(VergenceError):
 
 
 def reason(error: BaseException) -> str:
-    """What another library's error says, in one line; its kind if it says nothing."""
+    """The first line of another library's error message; the error's type if the message is empty."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'snl'?)`` when something known is near, otherwise what there is to choose from."""
+    """`` (did you mean 'snl'?)`` if a known name is close, otherwise the list of known names."""
     known = sorted(known)
     near = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
     if near:

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and weights that cannot execute code."""
+"""Atomic file writes (whole or not at all), and weights files that cannot execute code."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def home() -> Path:
-    """Where Vergence keeps what does not belong to a run: ``$VERGENCE_HOME``, or ``~/.cache/vergence``."""
+    """The folder for files that belong to no run: ``$VERGENCE_HOME``, or ``~/.cache/vergence``."""
     return Path(os.environ.get("VERGENCE_HOME") or Path.home() / ".cache" / "vergence")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A place to write a file to; it takes ``path``'s place at the end, whole, or is removed if something failed."""
+    """A temporary path to write to; it replaces ``path`` at the end, or is removed if something failed."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,13 +41,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def unused(path: Path) -> Path:
-    """A name that no file has yet: two files of one name may come from two folders."""
+    """A path that does not exist yet: ``path`` itself, or with ``-2``, ``-3``, ... after its stem."""
     names = (path, *(path.with_stem(f"{path.stem}-{n}") for n in range(2, 10_000)))
     return next(name for name in names if not name.exists())
 
 
 def make_folder(path: Path) -> None:
-    """A folder, with those above it; one that cannot be made is one sentence."""
+    """Make a folder and its parents; a failure is a one-sentence error."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -55,20 +55,20 @@ def make_folder(path: Path) -> None:
 
 
 def write_text(path: Path, content: str) -> None:
-    """Text, whole or not at all."""
+    """Write text atomically."""
     with replacing(path) as partial:
-        partial.write_text(content, encoding="utf-8", errors="backslashreplace")  # a file may be called anything
+        partial.write_text(content, encoding="utf-8", errors="backslashreplace")  # file names may hold any bytes
 
 
 def write_table(path: Path, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
-    """A CSV file, whole or not at all."""
+    """Write a CSV file atomically."""
     with replacing(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([heading, *rows])
     return path
 
 
 def write_array(path: Path, array: Any) -> Path:
-    """A NumPy array as .npy, whole or not at all."""
+    """Write a NumPy array as .npy, atomically."""
     import numpy as np
 
     with replacing(path) as partial, partial.open("wb") as file:
@@ -77,12 +77,12 @@ def write_array(path: Path, array: Any) -> Path:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """JSON that a person can read."""
+    """Write indented JSON atomically."""
     write_text(path, json.dumps(finite(value), indent=1) + "\n")
 
 
 def finite(value: Any) -> Any:
-    """JSON has no infinity and no NaN: both become null."""
+    """The value with infinities and NaN replaced by None: JSON has neither."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
@@ -94,7 +94,7 @@ def finite(value: Any) -> Any:
 
 @contextmanager
 def lock(path: Path, waiting: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold a file that one process at a time can hold; whoever has to wait says ``waiting`` once."""
+    """Hold an exclusive file lock; a process that has to wait says ``waiting`` once."""
     try:
         import fcntl
     except ImportError:  # no such locks on this system
@@ -116,7 +116,7 @@ def lock(path: Path, waiting: str, say: Callable[[str], None]) -> Iterator[None]
 
 
 def read_json(path: Path) -> Any:
-    """JSON, or one sentence that names the file."""
+    """Read JSON; a failure is a one-sentence error that names the file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -126,29 +126,29 @@ def read_json(path: Path) -> Any:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Tensors as safetensors, whole or not at all. Tensors that share memory are stored apart."""
+    """Write tensors as safetensors, atomically. Tensors that share memory are stored separately."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    own: dict[str, Tensor] = {}
+    separate: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in tensors.items():
         tensor = tensor.detach().cpu().contiguous()
-        place = tensor.untyped_storage().data_ptr()
-        own[name] = tensor.clone() if place in seen else tensor
-        seen.add(place)
+        storage = tensor.untyped_storage().data_ptr()
+        separate[name] = tensor.clone() if storage in seen else tensor
+        seen.add(storage)
     with replacing(path) as partial:
         partial.touch()
         mode = partial.stat().st_mode  # safetensors would make it readable by its owner alone
         try:
-            save_file(own, partial, metadata=dict(metadata or {}))
+            save_file(separate, partial, metadata=dict(metadata or {}))
             partial.chmod(mode)
         except SafetensorError as error:  # how it reports a full disk, among other things
             raise VergenceError(f"cannot write {path}: {error}") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors and metadata of a safetensors file."""
+    """Read the tensors and metadata of a safetensors file."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -156,7 +156,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         return load_file(path), metadata
     except (SafetensorError, OSError) as error:
-        raise VergenceError(f"{path} is not a whole safetensors file: {error}") from error
+        raise VergenceError(f"{path} is not a complete safetensors file: {error}") from error
 
 
 def read_metadata(path: Path) -> dict[str, str]:
@@ -173,28 +173,28 @@ def read_metadata(path: Path) -> dict[str, str]:
         raise VergenceError(f"{path} is not a safetensors file: {error}") from error
     metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise VergenceError(f"{path} is not a safetensors file: its metadata is not text by name")
+        raise VergenceError(f"{path} is not a safetensors file: its metadata does not map names to text")
     return dict(metadata)
 
 
 def load_archive(path: Path) -> dict[str, Any]:
-    """A torch archive (``.pt``, ``.pth``, ``.tar``) of plain data and tensors; one that would run code is refused."""
+    """Read a torch archive (``.pt``, ``.pth``, ``.tar``) of plain data and tensors; code in it is refused, not run."""
     import torch
 
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise VergenceError(f"{path} does not exist") from None
-    except Exception as error:  # a damaged archive can fail in any way there is
+    except Exception as error:  # a damaged archive can raise anything
         raise VergenceError(f"{path} is not a torch archive of plain data: {reason(error)}") from error
-    if not isinstance(found, dict):
-        raise VergenceError(f"{path} holds a {type(found).__name__}, not a dictionary")
-    return found
+    if not isinstance(content, dict):
+        raise VergenceError(f"{path} holds a {type(content).__name__}, not a dictionary")
+    return content
 
 
 def load_state(path: Path) -> dict[str, Tensor]:
-    """The tensors of a weights file: safetensors, or a torch archive of plain tensors. What wraps them in other
-    people's files (``state_dict``, ``model``, ``model_state``, names that begin with ``module.``) is taken off."""
+    """Read the tensors of a weights file: safetensors, or a torch archive of plain tensors. Common wrappers
+    (``state_dict``, ``model``, ``model_state``, names that begin with ``module.``) are removed."""
     from torch import Tensor
 
     state: Any = load_tensors(path)[0] if path.suffix == ".safetensors" else load_archive(path)

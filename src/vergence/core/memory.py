@@ -1,4 +1,4 @@
-"""The memory that this process holds and has held, as the operating system counts it."""
+"""Resident memory of this process, now and at its peak, as the operating system reports it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def reset_peak() -> bool:
-    """Forget what this process held before; whether the system can."""
+    """Reset the peak of resident memory; False where the system cannot."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -18,7 +18,7 @@ def reset_peak() -> bool:
 
 
 def peak() -> int:
-    """The most resident memory of this process since :func:`reset_peak`, in bytes; 0 where the system does not say."""
+    """Peak resident memory since :func:`reset_peak`, in bytes; 0 where the system does not report it."""
     most = _status("VmHWM")
     if most is not None:
         return most
@@ -31,7 +31,7 @@ def peak() -> int:
 
 
 def resident() -> int:
-    """The resident memory of this process now, in bytes; where the system does not say, its peak."""
+    """Resident memory of this process now, in bytes; its peak where the system does not report it."""
     return _status("VmRSS") or peak()
 
 

@@ -1,4 +1,4 @@
-"""How work in progress is shown: bars on a terminal, plain lines elsewhere, JSON lines to a parent process.
+"""Progress display: bars on a terminal, plain lines elsewhere, JSON lines to a parent process.
 
 All of it goes to standard error; standard output is for results.
 """
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Note = str | Callable[[], str]
-"""How it goes; a function is called only when there is something to show."""
+"""A short status text; a function is called only when the text is shown."""
 
 EVENTS_VARIABLE = "VERGENCE_PROGRESS"
 """Set to ``json`` in a child process, so that its parent draws the bars."""
 
 
 class Progress:
-    """Shows nothing; the base of those that do."""
+    """Base class of progress displays, which shows nothing."""
 
     def start(self, label: str, total: int | None) -> int:
-        """Begin a piece of work and return its number."""
+        """Begin a task and return its number."""
         return 0
 
     def update(self, task: int, done: int, note: Note = "", total: int | None = None) -> None:
-        """``done`` units are finished; ``note`` says how it goes, ``total`` what is now known of the length."""
+        """``done`` units are finished; ``note`` is the status, ``total`` the length if it is known by now."""
 
     def finish(self, task: int) -> None:
-        """A piece of work has ended."""
+        """End a task."""
 
     def say(self, text: str) -> None:
-        """One line for the reader."""
+        """Show one line of text."""
 
     def track(self, items: Iterable[T], label: str) -> Iterator[T]:
-        """Iterate and show how far it is."""
+        """Iterate over ``items`` and show the progress."""
         task = self.start(label, len(items) if isinstance(items, Sized) else None)
         try:
             for done, item in enumerate(items, 1):
@@ -54,7 +54,7 @@ class Progress:
             self.finish(task)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
 
     def __enter__(self) -> Progress:
         return self
@@ -82,7 +82,7 @@ class _Piece:
 
 
 class Lines(Progress):
-    """Plain lines: one every ``seconds`` for a piece of work that takes long, and one at its end."""
+    """Plain lines: one every ``seconds`` for a long task, and one at its end."""
 
     def __init__(self, stream: TextIO | None = None, seconds: float = 10.0) -> None:
         self.stream = stream or sys.stderr
@@ -104,7 +104,7 @@ class Lines(Progress):
 
     def finish(self, task: int) -> None:
         piece = self.pieces.pop(task)
-        if time.monotonic() - piece.began >= 1:  # what took no time needs no line
+        if time.monotonic() - piece.began >= 1:  # a short task needs no line
             self.say(piece.line())
 
     def say(self, text: str) -> None:
@@ -112,7 +112,7 @@ class Lines(Progress):
 
 
 class Events(Progress):
-    """JSON lines on standard error for a parent process, at most ten a second for each piece of work."""
+    """JSON lines on standard error for a parent process, at most ten per second for each task."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
@@ -142,7 +142,7 @@ class Events(Progress):
 
 
 class Bars(Progress):
-    """Bars on a terminal: what, how far, rate, time left, and how it goes."""
+    """Progress bars on a terminal: label, count, rate, time left and status."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -202,7 +202,7 @@ class Bars(Progress):
 
 
 def follow(lines: Iterable[str], progress: Progress) -> list[str]:
-    """Show what a child process reports as :class:`Events`, and return the lines that are none."""
+    """Show the :class:`Events` of a child process and return its other lines."""
     tasks: dict[int, int] = {}
     plain = []
     for line in lines:
@@ -232,7 +232,7 @@ def _text(note: Note) -> str:
 
 
 def show_progress(quiet: bool = False) -> Progress:
-    """What suits where standard error goes."""
+    """The display that suits standard error: JSON lines to a parent process, bars on a terminal, or plain lines."""
     if quiet:
         return Progress()
     if os.environ.get(EVENTS_VARIABLE) == "json":
@@ -241,7 +241,7 @@ def show_progress(quiet: bool = False) -> Progress:
 
 
 def clock(seconds: float) -> str:
-    """``75`` as ``1:15``."""
+    """Seconds as a clock time: ``75`` as ``1:15``."""
     if not math.isfinite(seconds):
         return "–"
     minutes, rest = divmod(round(seconds), 60)

@@ -1,7 +1,7 @@
 """Randomness without state: every draw is a function of the run's seed and of where in the run it happens.
 
-Nothing about random number generators is ever saved. A step, a sample or an evaluation seeds its own generator from
-``(seed, place, ...)``, so that workers, resuming and processes cannot change what is drawn.
+No generator state is ever saved. A step, a sample or an evaluation seeds its own generator from ``(seed, place, ...)``,
+so that resuming and the number of workers or processes cannot change what is drawn.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 
-import numpy.random  # by name: NumPy loads it on first use, which in a forked worker can meet a held import lock
+import numpy.random  # NumPy loads it on first use, which can deadlock on the import lock in a forked worker
 import torch
 
 
@@ -25,9 +25,9 @@ def generator(*parts: int | str, device: torch.device | str = "cpu") -> torch.Ge
 
 
 def seed_everything(device: torch.device, *parts: int | str) -> None:
-    """Seed what code draws from without being told (dropout, initialisation, NumPy), on the CPU and on ``device``.
+    """Seed the global generators (Python, NumPy, PyTorch), on the CPU and on ``device``.
 
-    For PyTorch this is ``manual_seed`` without its visit to every kind of device, which takes longer than a small step.
+    Unlike ``torch.manual_seed`` it leaves out other kinds of devices, which would take longer than a small step.
     """
     seed = derive(*parts)
     random.seed(seed)

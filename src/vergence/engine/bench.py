@@ -17,14 +17,14 @@ from vergence.core.errors import VergenceError
 from vergence.engine.memory import child_peak
 
 LEAST = 0.05
-"""Seconds that one timing lasts at least: short calls are repeated within it."""
+"""Minimum seconds of one timing: short calls are repeated within it."""
 ENOUGH = 0.9
-"""The share of a core that this process must get for its timings to mean anything."""
+"""The share of a core that this process must get for its timings to be meaningful."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How many times as fast as a rival ours is: the median over rounds, and the quartiles."""
+    """Speed-up over a rival: the median over rounds, and the quartiles."""
 
     id: str
     contest: str
@@ -37,19 +37,19 @@ class Result:
     theirs: float
     ratios: tuple[float, ...]
     core: float
-    """The share of a core that the process got between the timings, in the median."""
+    """Median share of a core that the process got between the timings."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The most that one call of ours and of a rival holds, in bytes."""
+    """Peak memory of one call of ours and of a rival, in bytes."""
 
     ours: int
     theirs: int
 
     @property
     def ratio(self) -> float:
-        """How many times as much the rival holds; what is below a page in both is equal."""
+        """The rival's peak relative to ours; peaks below one memory page count as one page."""
         return max(self.theirs, 4096) / max(self.ours, 4096)
 
 
@@ -66,22 +66,22 @@ def race(contest: Contest, rounds: int, threads: int = 1) -> list[Result]:
 
 
 def memory(system: str, contest: Contest) -> dict[str, Memory]:
-    """What ours and each rival hold, every one of them in a process of its own."""
+    """Peak memory of ours against each rival, each measured in its own process."""
     held = {name: child_peak(f"{__name__}:contestant", system, contest.id, name) for name in ("", *contest.rivals)}
     return {rival: Memory(held[""], held[rival]) for rival in contest.rivals}
 
 
 def contestant(system: str, contest: str, rival: str) -> Callable[[], Any]:
-    """One of a system's contestants by name; ours is the nameless one."""
+    """The function of one contestant; the empty name is ours."""
     module = catalogue.bench(system)
-    found = next((c for c in (module.contests() if module else ()) if c.id == contest), None)
-    if found is None:
+    selected = next((c for c in (module.contests() if module else ()) if c.id == contest), None)
+    if selected is None:
         raise VergenceError(f"{system} has no contest {contest!r}")
-    return found.rivals[rival] if rival else found.ours
+    return selected.rivals[rival] if rival else selected.ours
 
 
 def core_share(seconds: float = 0.05) -> float:
-    """The share of a core that this process gets when it wants one whole: less than one where others want it too."""
+    """The share of a core that a busy loop gets: below 1 if other processes compete for it."""
     began, used = time.perf_counter(), time.process_time()
     while time.perf_counter() - began < seconds:
         pass
@@ -89,11 +89,11 @@ def core_share(seconds: float = 0.05) -> float:
 
 
 def refuse_if_busy(share: float) -> None:
-    """A machine on which others compute cannot tell which of two is faster."""
+    """Refuse to compare speeds on a machine that is busy with other work."""
     if share < ENOUGH:
         failure = VergenceError(
-            f"this machine is too busy to compare: of a core that it asked for, bench got {share:.0%} (it needs "
-            f"{ENOUGH:.0%}); stop what else runs here, or add --busy to compare all the same"
+            f"this machine is too busy to compare: bench got {share:.0%} of a core and needs {ENOUGH:.0%}; "
+            "stop other processes, or add --busy to compare anyway"
         )
         failure.exit_code = 1
         raise failure
@@ -101,7 +101,7 @@ def refuse_if_busy(share: float) -> None:
 
 @contextmanager
 def fixed_threads(threads: int) -> Iterator[None]:
-    """Compute with so many threads, then with as many as before."""
+    """Compute with ``threads`` threads, then restore the previous number."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

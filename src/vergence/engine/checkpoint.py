@@ -1,8 +1,8 @@
-"""Checkpoints: written whole or not at all, checked when read, and never executed.
+"""Checkpoints: written atomically, verified when read, and free of code.
 
 ``checkpoints/000012/`` holds ``weights.safetensors`` (which alone rebuilds the model), ``state.pt`` (optimisers and
-the place in the run) and ``manifest.json`` (the format, and size and hash of both). The folder is made under another
-name and moved into place; the newest two are kept, so that a damaged one has another before it.
+the position in the run) and ``manifest.json`` (the format, and size and hash of both). The folder is made under another
+name and moved into place; the newest two are kept, in case one is damaged.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from vergence.core.files import load_archive, load_tensors, read_json, replacing
 PARTS = ("weights.safetensors", "state.pt")
 KEPT = 2
 FORMAT = 1
-"""Raised when a run can no longer go on from what an older version wrote. Its weights can still be read."""
+"""Increased when runs of an older version can no longer be resumed. Their weights can still be read."""
 
 
 class OtherFormat(VergenceError):
-    """A whole checkpoint, of a version whose runs cannot be carried on here."""
+    """An intact checkpoint of a version whose runs cannot be resumed here."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run goes on from."""
+    """What a run resumes from."""
 
     folder: Path
     weights: dict[str, Tensor]
@@ -44,7 +44,7 @@ class Checkpoint:
 
 
 def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], state: Any) -> Path:
-    """Write the next checkpoint and forget all but the newest two."""
+    """Write the next checkpoint and delete all but the newest two."""
     number = int(next((p.name for p in _newest_first(run)), "0")) + 1
     folder = run / "checkpoints" / f"{number:06d}"
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
@@ -68,7 +68,7 @@ def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], 
 
 
 def publish(source: Path, target: Path) -> None:
-    """Give a file a second name without copying it, where the file system can."""
+    """Give a file a second name, without a copy where the file system can."""
     with replacing(target) as partial:
         partial.unlink(missing_ok=True)
         try:
@@ -78,12 +78,12 @@ def publish(source: Path, target: Path) -> None:
 
 
 def latest(run: Path, say: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint that is whole; damaged ones are named and passed over."""
+    """The newest intact checkpoint; damaged ones are reported and skipped."""
     folders = _newest_first(run)
     for number, folder in enumerate(folders, 1):
         try:
             return read(folder)
-        except OtherFormat:  # not damaged: passing it over would lose what was trained
+        except OtherFormat:  # not damaged: skipping it would lose the training so far
             raise
         except VergenceError as error:
             left = "using the one before it" if number < len(folders) else "no other is left: starting over"
@@ -92,14 +92,14 @@ def latest(run: Path, say: Callable[[str], None]) -> Checkpoint | None:
 
 
 def read(folder: Path) -> Checkpoint:
-    """A checkpoint, after checking that it is what was written."""
+    """Read a checkpoint and verify that it is what was written."""
     manifest = read_json(folder / "manifest.json") if (folder / "manifest.json").exists() else None
     if not isinstance(manifest, dict) or manifest.pop("seal", None) != digest(manifest):
         raise VergenceError(f"the checkpoint {folder} is damaged: its manifest is missing or not what was written")
     if manifest.get("format") != FORMAT:
         raise OtherFormat(
             f"the checkpoint {folder} has format {manifest.get('format')}, written by Vergence "
-            f"{manifest.get('version')}; this Vergence ({__version__}) carries on runs of format {FORMAT}; "
+            f"{manifest.get('version')}; this Vergence ({__version__}) resumes runs of format {FORMAT}; "
             f"--init {folder / PARTS[0]} starts a new run from its weights"
         )
     for name in PARTS:

@@ -1,4 +1,4 @@
-"""Which weights are meant: those that were given, those of the newest run, or those that come with the system."""
+"""The weights to use: those given, those of the newest run, or the system's starter weights."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from vergence.runs.folder import runs
 
 @dataclass(frozen=True)
 class Chosen:
-    """A model, what it is, and where it comes from."""
+    """A model with its identity and origin."""
 
     model: nn.Module | None
     identity: Identity
     path: Path | None = None
     origin: str = ""
-    """One line that says whose weights these are; empty where none are needed."""
+    """One line that says where the weights come from; empty if none are needed."""
 
 
 def without_model(system: AnySystem) -> Identity:
-    """What a system is that works without trained weights."""
+    """The identity of a system that works without trained weights."""
     return Identity(system.about.name, "tiny", "", system.configure("tiny"), system.settings.facts())
 
 
@@ -47,14 +47,14 @@ def choose(system: AnySystem, given: str | Path = "", root: Path | None = None, 
 
 
 def newest_weights(name: str, root: Path) -> Path | None:
-    """Of the newest finished run; of the newest unfinished one if none has finished."""
+    """Weights of the newest finished run; of the newest unfinished one if none has finished."""
     trained = [run for run in runs(name, root) if run.weights]
     finished = [run for run in trained if (run.folder / "result.json").exists()]
     return next((run.weights for run in finished + trained), None)
 
 
 def nothing_here(system: AnySystem) -> str:
-    """What to do where there are no weights."""
+    """The error for a system without weights, which says how to get some."""
     name, minutes = system.about.name, system.settings.minutes
     if not system.trains:
         return f"no weights of {name} here: give --weights FILE, or make some with `vergence run {name}`"

@@ -1,4 +1,4 @@
-"""Contexts as the engine gives them to hooks."""
+"""The contexts that the engine passes to hooks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def working(
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Leave the caller's threads and random numbers as they were."""
+    """Restore the caller's number of threads and random states at the end."""
     threads, python, numpy = torch.get_num_threads(), random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng():

@@ -14,7 +14,7 @@ from vergence.contract.system import AnySystem
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one model on one sample."""
+    """Cost of one model on one sample."""
 
     parameters: int
     macs: int
@@ -32,7 +32,7 @@ def count(system: AnySystem, config: Any, facts: Any) -> Cost | None:
     with torch.device("meta"):
         model: nn.Module = system.build(config, facts).eval()
         example = system.example(config, facts)
-        # The counter says two operations a multiply-add. On the meta device attention is counted through its products.
+        # The counter counts two operations per multiply-add; on the meta device, attention counts as matrix products.
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             model(*example)
     return Cost(parameters(model), counter.get_total_flops() // 2)

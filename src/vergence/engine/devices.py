@@ -21,7 +21,7 @@ from vergence.runs.machine import Machine
 
 
 def make_fabric(machine: Machine) -> Fabric:
-    """Fabric for what was asked, with the threads set. Under torchrun it joins the other processes."""
+    """Fabric for a machine, with the number of threads set. Under torchrun it joins the other processes."""
     _refuse_what_is_not_here(machine)
     torch.set_num_threads(machine.threads or os.cpu_count() or 1)
     logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
@@ -34,7 +34,7 @@ def make_fabric(machine: Machine) -> Fabric:
         devices=here,
         num_nodes=int(os.environ["WORLD_SIZE"]) // here,
         precision=machine.precision,
-        # A game uses some parameters in one turn and others in the next, a growing model has heads at rest.
+        # Adversarial training uses other parameters in each turn, and a growing model has unused heads.
         strategy=DDPStrategy(find_unused_parameters=True),
     )
     fabric.launch()
@@ -43,7 +43,7 @@ def make_fabric(machine: Machine) -> Fabric:
 
 @contextmanager
 def joined(machine: Machine) -> Iterator[Fabric]:
-    """Fabric for a command; the processes wait for one another at its end."""
+    """Fabric for a command; all processes wait for each other at its end."""
     fabric = make_fabric(machine)
     try:
         yield fabric
@@ -54,12 +54,12 @@ def joined(machine: Machine) -> Iterator[Fabric]:
 
 
 def over_processes(fabric: Fabric, values: Tensor, how: Literal["mean", "max"]) -> Tensor:
-    """The mean or the largest of what each process has."""
+    """The mean or maximum of ``values`` over all processes."""
     return cast(Tensor, fabric.all_reduce(values, reduce_op=how))
 
 
 def float_type(machine: Machine) -> torch.dtype | None:
-    """What batches and weights are turned into; None leaves them in float32."""
+    """The type that batches and weights are converted to; None leaves them in float32."""
     return torch.float64 if machine.precision == "64-true" else None
 
 

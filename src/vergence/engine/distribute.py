@@ -1,4 +1,4 @@
-"""Several processes: PyTorch's own launcher starts them, Fabric joins them, and the first one speaks for all.
+"""Several processes: torchrun starts them, Fabric joins them, and only the first one writes.
 
 ``vergence train NAME --devices 2`` starts itself again under torchrun. On several machines the user does::
 
@@ -36,10 +36,10 @@ def leads() -> bool:
 
 
 def leave(code: int) -> NoReturn:
-    """End one of several processes once its work is done, without what C++ does at the end of a program.
+    """Exit one of several processes once its work is done, without running C++ destructors.
 
-    There gloo's threads may still run when what holds them is destroyed: one process in ten aborted on a busy machine,
-    and torchrun then stopped the others, the one that writes among them.
+    gloo's threads may still run while their owner is destroyed: on a busy machine one process in ten aborted, and
+    torchrun then stopped the others, including the one that writes.
     """
     atexit._run_exitfuncs()
     sys.stdout.flush()
@@ -48,7 +48,7 @@ def leave(code: int) -> NoReturn:
 
 
 def launch(args: Sequence[str], runtime: Runtime, quiet: bool) -> int:
-    """Start this command again as several processes, and see it to its end."""
+    """Start this command again as several processes, and wait for their end."""
     if runtime.nodes > 1:
         line = f"torchrun --nnodes {runtime.nodes} --nproc-per-node {runtime.devices} --node-rank RANK"
         raise VergenceError(
@@ -65,24 +65,24 @@ def launch(args: Sequence[str], runtime: Runtime, quiet: bool) -> int:
             start_new_session=True,
         )
         stop.listeners.append(lambda number: child.send_signal(signal.SIGTERM))
-        said, cause, code = _last_words(child, progress)
+        message, cause, code = _last_words(child, progress)
     if stop():
-        raise Interrupted(said or "stopped", stop.signal_number)
+        raise Interrupted(message or "stopped", stop.signal_number)
     if code:
         death = f"one of the {runtime.devices} processes died ({cause}), and the others were stopped"
-        failure = VergenceError(said or death)
+        failure = VergenceError(message or death)
         failure.exit_code = code
         raise failure
     return 0
 
 
 def _last_words(child: subprocess.Popen[str], progress: Progress) -> tuple[str, str, int]:
-    """Show what the processes report. Of what they and torchrun complain about: the sentence that is ours, what else
-    ended the process that failed first, and its exit code (torchrun's own is always 1)."""
+    """Show the progress of the processes. Returns Vergence's own error message, the cause of the first failure, and its
+    exit code (torchrun's own is always 1)."""
     assert child.stderr is not None
     plain = follow(child.stderr, progress)
     ours = next((line.removeprefix("vergence: ") for line in plain if line.startswith("vergence: ")), "")
-    first = next((int(found[1]) for line in plain if (found := re.search(r"exitcode\s*: (-?\d+)", line))), 1)
+    first = next((int(match[1]) for line in plain if (match := re.search(r"exitcode\s*: (-?\d+)", line))), 1)
     return ours, _cause(plain, first), child.wait() and (first if ours and first > 0 else 1)
 
 
@@ -91,4 +91,4 @@ def _cause(plain: Sequence[str], code: int) -> str:
     if code < 0:
         return signal.Signals(-code).name
     raised = (re.match(r"(?:\[rank\d+\]:\s*)?([\w.]*(?:Error|Exception)\b.*)", line) for line in plain)
-    return next((found[1] for found in raised if found), f"exit code {code}")
+    return next((match[1] for match in raised if match), f"exit code {code}")

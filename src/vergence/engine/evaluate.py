@@ -15,7 +15,7 @@ from vergence.core.seeding import derive, seed_everything
 
 
 def run_evaluation(system: AnySystem, ctx: Context[Any, Any], model: nn.Module | None, data: Data) -> dict[str, float]:
-    """The system's metrics of a model on data: evaluation mode, no gradients, its own fixed randomness."""
+    """A model's metrics on ``data``: in evaluation mode, without gradients, with a fixed seed."""
     if not len(data):
         raise VergenceError(f"there is nothing to evaluate {system.about.name} on: the data is empty")
     seed = getattr(ctx.config, "seed", 0)
@@ -24,9 +24,9 @@ def run_evaluation(system: AnySystem, ctx: Context[Any, Any], model: nn.Module |
     if model is not None:
         model.eval()
     with torch.no_grad(), ctx.autocast():
-        found = {name: float(value) for name, value in system.evaluate(ctx, model, data).items()}
-    found = ctx.agree(found)
+        metrics = {name: float(value) for name, value in system.evaluate(ctx, model, data).items()}
+    metrics = ctx.agree(metrics)
     first = system.judged_by(ctx.config)
-    if first not in found:  # the others may not apply to this data
-        raise VergenceError(f"{system.about.name} is judged by {first!r}, but its evaluation does not give it")
-    return found
+    if first not in metrics:  # the others may not apply to this data
+        raise VergenceError(f"{system.about.name} is judged by {first!r}, but its evaluation does not return it")
+    return metrics

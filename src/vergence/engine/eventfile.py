@@ -1,7 +1,7 @@
 """TensorBoard's event files, scalars only: records of a length, an Event message, and checksums of both.
 
-Written by hand because the packages that write them keep a thread and an exit handler of their own, which answer a full
-disk with tracebacks; and because this is all there is to it.
+The packages that write them are not used: they keep a thread and an exit handler, which answer a full disk with
+tracebacks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One run from its order to its result: train (or not), judge, write down."""
+"""One run from its order to its result: training (if any), evaluation, and the result file."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from vergence.runs.machine import Runtime
 def execute(
     run: Run, progress: Progress, runtime: Runtime | None = None, fabric: Fabric | None = None
 ) -> dict[str, float]:
-    """Carry a run to its end, from wherever it is; its metrics on the test data.
+    """Start or resume a run, and return its metrics on the test data.
 
-    ``runtime`` may differ from the run's own in what changes no result, such as workers.
+    ``runtime`` may differ from the run's own in settings that do not change results, such as workers.
     """
     used = runtime or run.order.runtime
     fabric = fabric or make_fabric(used)
     with run.locked(progress.say) if fabric.global_rank == 0 else nullcontext():
         fabric.barrier()
         finished = fabric.broadcast(run.result is not None)
-        return run.metrics_found if finished else _carry_on(run, fabric, progress, used)
+        return run.metrics if finished else _carry_on(run, fabric, progress, used)
 
 
 def _carry_on(run: Run, fabric: Fabric, progress: Progress, runtime: Runtime) -> dict[str, float]:
@@ -63,17 +63,17 @@ def _carry_on(run: Run, fabric: Fabric, progress: Progress, runtime: Runtime) ->
                 data = system.prepare(ctx, system.data(ctx, "test"))
                 if model is None and system.offers("build"):
                     model = _untrained(run, system, ctx, data)
-                judging = time.monotonic()
+                evaluating = time.monotonic()
                 metrics = run_evaluation(system, ctx, model, data)
             except Cancelled:
-                hint = f"go on with: vergence train --resume {run.folder}"
-                raise Interrupted(f"stopped while judging; {hint}", stop.signal_number) from None
+                hint = f"resume with: vergence train --resume {run.folder}"
+                raise Interrupted(f"stopped during the evaluation; {hint}", stop.signal_number) from None
     result = Result(
         metrics=dict(metrics),
         steps=steps,
         seconds=round(before + time.monotonic() - began, 2),
         seconds_a_step=step_seconds / steps if steps else None,
-        samples_a_second=len(data) / max(time.monotonic() - judging, 1e-9),
+        samples_a_second=len(data) / max(time.monotonic() - evaluating, 1e-9),
         peak_memory=memory.peak(),
         threads=torch.get_num_threads(),
     )
@@ -83,7 +83,7 @@ def _carry_on(run: Run, fabric: Fabric, progress: Progress, runtime: Runtime) ->
 
 
 def _untrained(run: Run, system: AnySystem, ctx: Context[Any, Any], data: Any) -> nn.Module:
-    """A model that is used as it is built: kept as weights too, so that it can be judged and used later."""
+    """A model that is used without training; its weights are saved too, so that it can be evaluated and used later."""
     order = run.order
     ctx.facts = system.facts(ctx, data)
     model: nn.Module = system.build(order.config, ctx.facts)

@@ -1,7 +1,7 @@
-"""One loop that trains everything.
+"""The training loop of all systems.
 
-A run is a sequence of phases; a phase is a sequence of epochs; all that a step depends on is the weights, the optimiser
-states and its :class:`Place`. So a run that was stopped anywhere goes on to the same bits.
+A run is a sequence of phases; a phase is a sequence of epochs; a step depends only on the weights, the optimiser states
+and its :class:`Place`. So a run that was stopped anywhere resumes to the same bits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from vergence.engine.evaluate import run_evaluation
 from vergence.engine.record import Recorder
 from vergence.engine.signals import Stop
 from vergence.engine.stepper import NotFinite, Stepper
-from vergence.engine.weights import insert, insert_what_fits, metadata, read_identity
+from vergence.engine.weights import load_matching_weights, load_weights, metadata, read_identity
 from vergence.runs.folder import Run
 from vergence.runs.machine import Runtime
 from vergence.runs.order import Order
@@ -46,26 +46,26 @@ from vergence.runs.order import Order
 
 @dataclass
 class Place:
-    """Where a run is. With the weights and optimisers, all that a checkpoint holds."""
+    """The position in a run. With the weights and optimisers, all that a checkpoint holds."""
 
     phase: int = 0
     epoch: int = 0
     batch: int = 0
     step: int = 0
-    """Of the phase; ``total`` counts over all."""
+    """Step of the phase; ``total`` counts over all phases."""
     total: int = 0
     evaluated: int = -1
-    """The step of the phase at which it was last evaluated."""
+    """The step of the last evaluation in this phase."""
     best: float | None = None
-    """Of the first metric, in this phase."""
+    """Best value of the first metric in this phase."""
     step_seconds: float = 0.0
-    """Spent on steps."""
+    """Time spent on steps."""
     seconds: float = 0.0
-    """Spent on everything, by all the processes that carried the run so far."""
+    """Time spent in all, including that before the run was resumed."""
     records: int = 0
     """Lines written to ``metrics.jsonl``."""
     sums: dict[str, float] = field(default_factory=dict)
-    """Of the losses since they were last recorded."""
+    """Sums of the losses since the last record."""
 
     def next_phase(self) -> None:
         self.phase, self.epoch, self.batch, self.step, self.evaluated, self.best = self.phase + 1, 0, 0, 0, -1, None
@@ -87,24 +87,24 @@ class Fit:
         self.stepper: Stepper
         self.began = self.saved = time.monotonic()
         self.ctx = make_context(self.order.config, run.folder, fabric, runtime, progress, "fit")
-        self.ctx.cancelled = stop if fabric.world_size == 1 else bool  # several processes leave together, between steps
+        self.ctx.cancelled = stop if fabric.world_size == 1 else bool  # several processes stop together, between steps
 
     @property
     def leads(self) -> bool:
         """Whether this process is the one that writes."""
         return self.ctx.rank == 0
 
-    # The whole --------------------------------------------------------------------------------------------------------
+    # The whole run ----------------------------------------------------------------------------------------------------
 
     def __call__(self) -> nn.Module:
-        """Train to the end, from the last checkpoint if there is one; the trained model."""
-        found = checkpoint.latest(self.run.folder, self.progress.say)
+        """Train to the end, from the last checkpoint if there is one, and return the model."""
+        stored = checkpoint.latest(self.run.folder, self.progress.say)
         self.fabric.barrier()  # all have read before one writes
         data: Data | None = None
-        if found is None:
+        if stored is None:
             data = self._begin()
         else:
-            self._go_on(found)
+            self._go_on(stored)
         if self.leads:
             self.run.rewind(self.place.records)
             write_json(self.run.folder / "facts.json", to_json(self.ctx.facts))
@@ -126,35 +126,35 @@ class Fit:
             data, resumed = None, False
 
     def _begin(self) -> Data | None:
-        # When the data decides the phases, it is looked at before the first one has a name.
-        known = not self.system.offers("phases")
-        self.ctx.phase = next(iter(phases_of(self.order.config)), "") if known else ""
+        # If the data decides the phases, it is read before the first phase is known.
+        phases_known = not self.system.offers("phases")
+        self.ctx.phase = next(iter(phases_of(self.order.config)), "") if phases_known else ""
         data = self._data("train")
         self.ctx.facts = self.system.facts(self.ctx, data)
         self._build()
         if self.order.init:
-            self.progress.say(insert_what_fits(self.model, Path(self.order.init)))
+            self.progress.say(load_matching_weights(self.model, Path(self.order.init)))
         pretrained = getattr(self.order.config, "pretrained", "")
         if pretrained:
             path = resolve(pretrained, self.system.settings.assets)
             try:
-                told = self.system.load_pretrained(self.order.config, self.model, load_state(path))
+                summary = self.system.load_pretrained(self.order.config, self.model, load_state(path))
             except VergenceError as error:
                 raise error if str(path) in str(error) else VergenceError(f"{path}: {error}") from None
-            self.progress.say(f"{told} ({path})")
-        return data if known else None
+            self.progress.say(f"{summary} ({path})")
+        return data if phases_known else None
 
-    def _go_on(self, found: checkpoint.Checkpoint) -> None:
-        self.ctx.facts = read_identity(found.metadata, found.folder).facts
+    def _go_on(self, stored: checkpoint.Checkpoint) -> None:
+        self.ctx.facts = read_identity(stored.metadata, stored.folder).facts
         self._build()
-        insert(self.model, found.weights, found.folder)
+        load_weights(self.model, stored.weights, stored.folder)
         for name, parameter in self.model.named_parameters():
-            parameter.requires_grad_(name not in found.state["frozen"])
+            parameter.requires_grad_(name not in stored.state["frozen"])
         known = {f.name for f in dataclasses.fields(Place)}
-        self.place = Place(**{name: value for name, value in found.state["place"].items() if name in known})
-        self.ctx.rebuilt = found.state["rebuilt"]
-        self.memories = found.state["optimisers"]
-        self.progress.say(f"{self.run.folder.name} goes on from step {self.place.total}")
+        self.place = Place(**{name: value for name, value in stored.state["place"].items() if name in known})
+        self.ctx.rebuilt = stored.state["rebuilt"]
+        self.memories = stored.state["optimisers"]
+        self.progress.say(f"{self.run.folder.name} resumes from step {self.place.total}")
 
     def _build(self) -> None:
         seed_everything(self.ctx.device, self.order.config.seed, "build")
@@ -238,25 +238,25 @@ class Fit:
             ) from None
 
     def _leave_if_asked(self) -> None:
-        """Between two steps: if someone asked to stop, save and leave."""
+        """Between two steps: save and raise Interrupted if the run was asked to stop."""
         asked = self.stop.signal_number
-        if self.ctx.world > 1:  # all leave together, or those left would wait for ever
+        if self.ctx.world > 1:  # all stop together, or the others would wait for ever
             asked = int(over_processes(self.fabric, torch.tensor(float(asked), device=self.ctx.device), "max"))
         if asked:
             if self.place.step:  # before the first step there is nothing to keep, and `start` must run again
                 self._save()
-            hint = f"go on with: vergence train --resume {self.run.folder}"
+            hint = f"resume with: vergence train --resume {self.run.folder}"
             raise Interrupted(f"stopped after step {self.place.total}; {hint}", asked)
 
     def _end_phase(self, phase: Phase) -> None:
         if phase.keep == "best" and self.place.best is not None:
             self.fabric.barrier()
-            insert(self.model, load_tensors(self._best)[0], self._best)
+            load_weights(self.model, load_tensors(self._best)[0], self._best)
         self.place.next_phase()
         self._save()
         self.memories = self.stepper.memories() or self.memories
 
-    # Around it --------------------------------------------------------------------------------------------------------
+    # Data, evaluation, records and checkpoints ------------------------------------------------------------------------
 
     def _data(self, split: str) -> Data:
         return self.system.prepare(self.ctx, self.system.data(self.ctx, split))
@@ -286,14 +286,14 @@ class Fit:
     def _evaluate(self, data: Data) -> None:
         place, ctx = self.place, self.ctx
         ctx.epoch, ctx.step, ctx.stage = place.epoch, place.step, "validate"
-        found = run_evaluation(self.system, ctx, self.model, data)
+        metrics = run_evaluation(self.system, ctx, self.model, data)
         ctx.stage = "fit"
         self.model.train()
-        self._write(split="val", metrics=found)
+        self._write(split="val", metrics=metrics)
         name = self.system.judged_by(ctx.config)
         metric = self.system.metrics[name]
-        if math.isfinite(found[name]) and (place.best is None or metric.better(found[name], place.best)):
-            place.best = found[name]
+        if math.isfinite(metrics[name]) and (place.best is None or metric.better(metrics[name], place.best)):
+            place.best = metrics[name]
             if self.leads:
                 save_tensors(self._best, self.model.state_dict(), self._metadata())
                 checkpoint.publish(self._best, self.run.folder / "best.safetensors")
@@ -301,7 +301,7 @@ class Fit:
 
     @property
     def _best(self) -> Path:
-        """The best weights of this phase: one file a phase, so that going back over a border finds the right one."""
+        """The best weights of this phase; each phase has its own, so that resuming in an earlier one finds them."""
         return self.run.folder / "checkpoints" / f"best-{self.place.phase}.safetensors"
 
     def _record(self, phase: Phase, losses: dict[str, float], now: bool) -> None:
@@ -340,7 +340,7 @@ class Fit:
             if tensor.is_floating_point() and not tensor.isfinite().all():
                 raise Diverged(
                     f"the weight {name!r} is not finite after step {self.place.step} of phase {self.ctx.phase!r} "
-                    f"(the losses were: a gradient was not); {self._kept()}"
+                    f"(the losses were, but a gradient was not); {self._kept()}"
                 )
 
     def _kept(self) -> str:
@@ -353,7 +353,7 @@ class Fit:
         return metadata(identity, self.system)
 
     def _seed(self, *where: int | str) -> None:
-        """All randomness from here on is a function of the seed and the place."""
+        """Seed all generators from the run's seed and the position ``where``."""
         seed_everything(self.ctx.device, self.order.config.seed, *where)
         self.ctx.generator.manual_seed(derive(self.order.config.seed, "own", *where))
 

@@ -1,4 +1,4 @@
-"""Several runs at once, each in a process of its own with its own threads; the bars stay in one place."""
+"""Several runs at once, each in its own process with its own threads; all progress is shown in one place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vergence.runs.folder import Run
 
 
 def run_all(runs: Sequence[Run], jobs: int, progress: Progress) -> None:
-    """Carry every run to its end, ``jobs`` at a time. The first that fails stops the rest, which can go on later."""
+    """Start or resume every run, ``jobs`` at a time. The first failure stops the others, which can be resumed later."""
     waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
     for run in runs:
         waiting.put(run)
@@ -33,7 +33,7 @@ def run_all(runs: Sequence[Run], jobs: int, progress: Progress) -> None:
                 if stop():
                     crew.stop()
         if stop():
-            raise Interrupted("stopped; the same command goes on from here", stop.signal_number)
+            raise Interrupted("stopped; the same command resumes from here", stop.signal_number)
     if crew.failures:
         raise crew.failures[0]
 
@@ -55,7 +55,7 @@ class _Crew:
             try:
                 self.carry(run)
             except Exception as error:  # a thread that dies in silence would leave its run undone
-                self.fail(VergenceError(f"{run.folder} could not be carried on: {error}"))
+                self.fail(VergenceError(f"{run.folder} could not be run: {error}"))
 
     def fail(self, error: VergenceError) -> None:
         self.failures.append(error)
@@ -82,7 +82,7 @@ class _Crew:
             self.fail(error)
 
     def stop(self) -> None:
-        """Ask every child to save and leave; asking twice changes nothing."""
+        """Ask every child to save and exit; a second call does nothing."""
         if not self.stopped:
             self.stopped = True
             for child in self.children:

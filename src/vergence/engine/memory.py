@@ -1,4 +1,4 @@
-"""The most memory that a piece of work holds, in a fresh process that does nothing else."""
+"""Peak memory of a function, measured in a fresh process."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from vergence.core.memory import peak, reset_peak, resident
 
 
 def child_peak(target: str, *args: str | int | float) -> int:
-    """How much a piece of work holds at most over what its process held before it, in bytes.
+    """Peak memory of a function above what its process held before the call, in bytes.
 
-    ``target`` is ``package.module:function``. A fresh process calls ``function(*args)``, which makes ready and returns
-    the work, a function without arguments; only that is measured, after it has been done once (the first time also pays
-    for imports and caches).
+    ``target`` is ``package.module:function``. A fresh process calls ``function(*args)``, which returns the function to
+    measure, one without arguments. It is called once to warm up (imports, caches), and the second call is measured.
     """
-    # Every larger tensor then goes back to the system when it is freed, and what is measured was really held.
+    # With these, a larger tensor is returned to the system when it is freed, so that the peak was really held.
     settings = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
     done = subprocess.run(
         [sys.executable, "-m", __name__, target, json.dumps(args)],
@@ -33,15 +32,15 @@ def child_peak(target: str, *args: str | int | float) -> int:
         text=True,
     )
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
-        raise VergenceError(f"the memory of {target}{args} could not be measured: {said[-1]}")
+        lines = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
+        raise VergenceError(f"the memory of {target}{args} could not be measured: {lines[-1]}")
     return int(done.stdout.split()[-1])
 
 
 def _measure(target: str, args: list[Any]) -> int:
     module, _, name = target.partition(":")
     work: Callable[[], Any] = getattr(importlib.import_module(module), name)(*args)
-    if reset_peak():  # else the first time is all that can be seen
+    if reset_peak():  # where the peak cannot be reset, only the first call shows
         work()
     gc.collect()
     with suppress(OSError, AttributeError):

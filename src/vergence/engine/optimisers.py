@@ -13,22 +13,22 @@ from vergence.core.errors import VergenceError
 
 
 def build_optimiser(spec: Optimiser, module: nn.Module) -> torch.optim.Optimizer:
-    """The optimiser of a module's trainable parameters, in groups by rate and decay."""
+    """The optimiser of a module's trainable parameters, in groups by learning rate and weight decay."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
-            place = (_match(spec.rates, name), _match(spec.decays, name))
-            groups.setdefault(place, []).append(parameter)
+            multipliers = (_match(spec.rates, name), _match(spec.decays, name))
+            groups.setdefault(multipliers, []).append(parameter)
     for pattern in (*spec.rates, *spec.decays):
         if not any(fnmatchcase(name, pattern) for name, _ in module.named_parameters()):
-            raise VergenceError(f"no parameter has a name like {pattern!r} to give a rate or decay of its own")
+            raise VergenceError(f"no parameter name matches the pattern {pattern!r} of the optimiser's rates or decays")
     if not groups:
-        raise VergenceError("there is nothing to train: no parameter of the model asks for a gradient")
+        raise VergenceError("there is nothing to train: no parameter of the model requires a gradient")
     described: list[dict[str, Any]] = [
         {"params": parameters, "rate": rate, "lr": spec.lr * rate, "weight_decay": spec.weight_decay * decay}
         for (rate, decay), parameters in groups.items()
     ]
-    # One fused call a group: on small networks the loop over parameters costs as much as the arithmetic.
+    # One fused call per group: on small networks the loop over parameters costs as much as the arithmetic.
     fused = all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for g in groups.values() for p in g)
     if spec.kind == "sgd":
         return torch.optim.SGD(described, lr=spec.lr, momentum=spec.momentum, nesterov=spec.nesterov, fused=fused)
@@ -38,19 +38,19 @@ def build_optimiser(spec: Optimiser, module: nn.Module) -> torch.optim.Optimizer
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Set the rate of every group, each with its multiplier."""
+    """Set the learning rate of every group, each with its multiplier."""
     for group in optimiser.param_groups:
         group["lr"] = rate * group["rate"]
 
 
 def state_by_name(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Any]:
-    """What an optimiser remembers of each parameter, under the parameter's name in the model."""
+    """An optimiser's state of each parameter, by the parameter's name in the model."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     return {names[id(parameter)]: dict(memory) for parameter, memory in optimiser.state.items()}
 
 
 def load_state_by_name(optimiser: torch.optim.Optimizer, model: nn.Module, memories: dict[str, Any]) -> None:
-    """Give an optimiser back what it remembered; parameters that are new since then start fresh."""
+    """Restore an optimiser's state; parameters that are new since then start fresh."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     state = {}
     for index, parameter in enumerate(p for group in optimiser.param_groups for p in group["params"]):

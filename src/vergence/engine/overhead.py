@@ -1,4 +1,4 @@
-"""What the engine itself costs: a step of it against a step of the loop that anyone would write."""
+"""Overhead of the engine: its training step against that of a bare PyTorch loop."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from vergence.runs.machine import Runtime
 from vergence.runs.order import Order
 
 WARM = 5
-"""Steps before the clock counts: the first ones pay for caches."""
+"""Warm-up steps, which are not timed."""
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """Seconds a step: the median over rounds of each round's median."""
+    """Seconds per step: the median over rounds of each round's median."""
 
     system: str
     engine: float
     bare: float
     extra: tuple[float, ...]
-    """What the engine adds, round by round."""
+    """Seconds that the engine adds, one value per round."""
     core: float
 
     @property
@@ -58,7 +58,7 @@ class Overhead:
 
 
 def has_bare_loop(system: AnySystem) -> bool:
-    """Whether one optimiser on the sum of the losses is all there is to its training."""
+    """Whether its training is a single optimiser on the sum of the losses."""
     phases = list(phases_of(system.configure("tiny")).values())
     plain = bool(phases) and len(phases[0].optimisers()) == 1
     return plain and system.offers("losses") and not system.offers("update") and not system.offers("phases")
@@ -69,7 +69,7 @@ def overhead(name: str, rounds: int, steps: int = 30, threads: int = 1) -> Overh
     system = catalogue.load(name)
     whole = system.configure("tiny")
     first, phase = next(iter(phases_of(whole).items()))
-    # Pieces and clipping are work that the bare loop does not do; without a rate nothing diverges without them.
+    # No accumulation or clipping, as in the bare loop; a learning rate of 0 keeps it from diverging without them.
     ((optimiser, spec),) = phase.optimisers().items()
     plain: dict[str, Any] = {optimiser: dataclasses.replace(spec, clip=0.0, lr=0.0)}
     short = dataclasses.replace(phase, epochs=0, steps=WARM + steps, accumulate=1, **plain)
@@ -89,7 +89,7 @@ class _Enough(Exception):
 
 
 class _Clock(Progress):
-    """Notes when each training step ended."""
+    """Records when each training step ended."""
 
     def __init__(self) -> None:
         self.times: list[float] = []

@@ -1,4 +1,4 @@
-"""What a run writes down as it goes: ``metrics.jsonl``, and TensorBoard's files beside it."""
+"""Records of a running training: ``metrics.jsonl``, and TensorBoard's event files beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Being asked to stop: the first signal lets the run save and leave, the second ends it at once."""
+"""Signals to stop: the first lets the run save and exit, the second ends it at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Stop:
     def __init__(self) -> None:
         self.signal_number = 0
         self.listeners: list[Callable[[int], None]] = []
-        """Told of the first signal at once."""
+        """Called at the first signal."""
 
     def __call__(self) -> bool:
         return self.signal_number != 0
@@ -29,14 +29,14 @@ def listening() -> Iterator[Stop]:
         yield stop
         return
 
-    def heard(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         if stop.signal_number:
             raise KeyboardInterrupt
         stop.signal_number = number
         for listener in stop.listeners:
             listener(number)
 
-    before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:

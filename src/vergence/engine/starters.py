@@ -24,12 +24,12 @@ from vergence.runs.versions import commit
 
 KEY = "starter"
 LARGEST = 1_000_000
-"""Bytes of one system's starter weights; 25 MB in all."""
+"""Size limit of one system's starter weights, in bytes; 25 MB for all systems."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What is known of starter weights."""
+    """Description of starter weights."""
 
     note: str
     """What they can do, in one line."""
@@ -37,18 +37,18 @@ class About:
     data: str
     seed: int
     minutes: float
-    """Of training, on two cores."""
+    """Training time on two cores."""
     quality: dict[str, float | None]
     """Metrics on the test data, by name."""
     licence: str
     commit: str | None = None
     date: str = ""
     tried: str = field(default="")
-    """What they were tried on that they were not trained on, and how it went."""
+    """Other data they were tried on, and the outcome."""
 
 
 def read_about(path: Path) -> About:
-    """What a file of starter weights says of itself."""
+    """The description in a file of starter weights."""
     text = read_metadata(path).get(KEY)
     if text is None:
         raise VergenceError(f"{path} is not a file of starter weights: its metadata has no {KEY!r}")
@@ -60,14 +60,14 @@ def read_about(path: Path) -> About:
 
 
 def one_line(path: Path) -> str:
-    """Whose weights these are, for a command that was given none."""
+    """One line that describes starter weights, for a command that was given no weights."""
     about = read_about(path)
     variant = identify(path).variant
     return f"starter weights ({variant}): {about.note}"
 
 
 def store(name: str, key: str, starter: Starter, run: Run, command: str) -> Path:
-    """Keep the weights of a finished run as a system's starter weights, in float16."""
+    """Store the weights of a finished run as a system's starter weights, in float16."""
     settings, result = catalogue.settings(name), run.result
     if run.weights is None or result is None:
         raise VergenceError(f"{run.folder} has not finished: it has no weights to keep")
@@ -91,13 +91,13 @@ def store(name: str, key: str, starter: Starter, run: Run, command: str) -> Path
     size = path.stat().st_size
     if size > LARGEST:
         path.unlink()
-        raise VergenceError(f"starter weights of {name} are {size:,} bytes, at most {LARGEST:,} travel with a system")
+        raise VergenceError(f"starter weights of {name} are {size:,} bytes; the limit is {LARGEST:,}")
     load_model(path)  # what cannot be loaded is not kept
     return path
 
 
 def float16_changes(path: Path, run: Run) -> float:
-    """How far weights moved when they were written in float16, relative to the largest of each tensor."""
+    """The largest rounding error of the weights in float16, relative to the largest value of each tensor."""
     small, _ = load_tensors(path)
     assert run.weights is not None
     worst = 0.0

@@ -1,4 +1,4 @@
-"""One step of training: whose turn it is, losses, gradients, and the optimisers that act on them."""
+"""One training step: losses, gradients, and the optimisers whose turn it is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vergence.engine.optimisers import build_optimiser, load_state_by_name, set_
 
 
 class NotFinite(Exception):
-    """A loss that is not a number, or endless."""
+    """A loss is NaN or infinite."""
 
     def __init__(self, name: str, value: float) -> None:
         super().__init__(name)
@@ -41,7 +41,7 @@ class Objective(nn.Module):
 
 
 class Stepper:
-    """The optimisers of one phase."""
+    """Training steps of one phase, with its optimisers."""
 
     def __init__(
         self,
@@ -72,11 +72,13 @@ class Stepper:
     def _part(self, name: str) -> nn.Module:
         part = self.system.part(self.model, name)
         if part is self.model and len(self.specs) > 1:
-            raise VergenceError(f"the model of {self.system.about.name} has no part {name!r} for its optimiser to move")
+            raise VergenceError(
+                f"the model of {self.system.about.name} has no part {name!r} for its optimiser to update"
+            )
         return part
 
     def memories(self) -> dict[str, Any]:
-        """What the optimisers remember, by their names and those of the parameters."""
+        """The states of the optimisers, by optimiser and parameter name."""
         return {
             name: {"kind": self.specs[name].kind, "parameters": state_by_name(optimiser, self.model)}
             for name, optimiser in self.plain.items()
@@ -88,7 +90,7 @@ class Stepper:
     def __call__(
         self, pieces: Sequence[tuple[float, Any]], step: int, rate: Callable[[Optimiser], float]
     ) -> dict[str, float]:
-        """Make the step on a batch in pieces, each with its weight; the losses by name."""
+        """Take a step on a batch in pieces, each with its weight, and return the losses by name."""
         for name, spec in self.specs.items():
             set_rate(self.plain[name], rate(spec))
         if self.by_hand:
@@ -110,7 +112,7 @@ class Stepper:
         for number, (weight, piece) in enumerate(pieces, 1):
             alone = self.ctx.world == 1 or number == len(pieces)
             with nullcontext() if alone else self.fabric.no_backward_sync(self.objective):
-                with self.fabric.autocast():  # the losses only: gradients have the types of what they belong to
+                with self.fabric.autocast():  # the losses only: gradients have the types of their parameters
                     named = self.objective(piece)
                 for key, value in self._checked(named, weight).items():
                     seen[key] = seen.get(key, 0.0) + value
@@ -125,7 +127,7 @@ class Stepper:
         """Losses as numbers, each with the weight of its piece, the mean over all processes; one that is not finite
         ends the run."""
         if not losses:
-            raise VergenceError(f"a training step of {self.system.about.name} gave no losses")
+            raise VergenceError(f"a training step of {self.system.about.name} returned no losses")
         stacked = torch.stack([value.detach().float() for value in losses.values()])
         stacked = stacked * weight if weight != 1 else stacked
         if self.ctx.world > 1:
@@ -150,7 +152,9 @@ class Stepper:
             return
         if memory["kind"] != self.specs[name].kind:
             kinds = f"{memory['kind']} to {self.specs[name].kind}"
-            raise VergenceError(f"the phase {self.ctx.phase!r} cannot carry what {name!r} remembers over from {kinds}")
+            raise VergenceError(
+                f"the phase {self.ctx.phase!r} cannot keep the state of {name!r}: it changes from {kinds}"
+            )
         load_state_by_name(optimiser, self.model, memory["parameters"])
 
     def _refuse_nonsense(self, phase: Phase) -> None:

@@ -1,6 +1,6 @@
 """Traces: the losses of a training's first steps, and the metrics after them on a part of the test data.
 
-Code that still gives a trace still computes what it computed when the trace was recorded, however it is worded.
+Code that reproduces a trace still computes the same as when the trace was recorded, even if it was rewritten.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from vergence.runs.order import Order
 STEPS = 5
 """Steps of a trace; a shorter training is traced whole."""
 LOSSES, METRICS = 1e-3, 0.05
-"""On another machine, or with other versions of packages: how far losses and metrics may differ, relatively."""
+"""Relative tolerances of losses and metrics on another machine, or with other versions of packages."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What a training does first."""
+    """Losses of the first training steps, and metrics after them."""
 
     losses: tuple[dict[str, float], ...]
     """One per step."""
     metrics: dict[str, float | None]
-    """After the last of these steps; None for what is not a number."""
+    """After the last of these steps; None where a value is not finite."""
 
     @property
     def digest(self) -> str:
@@ -70,7 +70,7 @@ def _apart(ours: Mapping[str, float | None], theirs: Mapping[str, float | None],
 
 
 def record(order: Order) -> Trace:
-    """Train for the first steps of an order, then judge: nothing of it is kept."""
+    """Train the first steps of an order, then evaluate; no files are kept."""
     system, runtime, losses = catalogue.load(order.system), order.runtime, list[dict[str, float]]()
     with tempfile.TemporaryDirectory() as scratch, undisturbed():
         model: nn.Module | None = None

@@ -1,4 +1,4 @@
-"""Models in use: judged by their protocol, or run on inputs, with results in memory and their files."""
+"""Models in use: evaluation, prediction with results in memory, and the files of a result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from vergence.engine.evaluate import run_evaluation
 from vergence.runs.machine import Machine
 
 FILES = frozenset({".mp4", ".mov", ".mkv", ".webm", ".avi", ".gif", ".png", ".jpg", ".csv", ".json", ".html", ".npy"})
-"""How a place to write to ends that is a file and not a folder."""
+"""Suffixes of an output path that is a file, not a folder."""
 
 
 def infer(
@@ -37,7 +37,7 @@ def infer(
     machine: Machine,
     progress: Progress,
 ) -> list[Result]:
-    """The results of some inputs. The model is left as it was."""
+    """Predict on inputs. The model's device, type and mode are restored."""
     with (
         tempfile.TemporaryDirectory() as scratch,
         as_it_was(model),
@@ -61,7 +61,7 @@ def judge(
     machine: Machine,
     progress: Progress,
 ) -> dict[str, float]:
-    """A model's metrics on a split of the data that a config names. The model is left as it was."""
+    """A model's metrics on a split of a config's data. The model's device, type and mode are restored."""
     with (
         tempfile.TemporaryDirectory() as scratch,
         as_it_was(model),
@@ -75,9 +75,9 @@ def judge(
 def render(
     system: AnySystem, identity: Identity, inputs: Any, result: Result, folder: Path, progress: Progress
 ) -> list[Artifact]:
-    """The files of a result. They appear in the folder when all of them are written, or not at all.
+    """Write the files of a result into a folder: all of them, or none.
 
-    A ``folder`` that is named like a file (``out.mp4``) names the file of that kind, and those beside it.
+    A ``folder`` that is named like a file (``out.mp4``) names the file of that kind, and those with the same stem.
     """
     name = folder.name if folder.suffix.lower() in FILES and not folder.is_dir() else ""
     folder = folder.parent if name else folder
@@ -94,11 +94,11 @@ def render(
 
 
 def _called(artifacts: list[Artifact], name: str, system: str) -> list[Artifact]:
-    """The file of a name's kind gets that name, and files that were called like it are called like it again."""
+    """Rename the file with the suffix of ``name`` to it, and files with the same stem alike."""
     main = next((a.path for a in artifacts if a.path.suffix == Path(name).suffix), None)
     if main is None:
         kinds = ", ".join(dict.fromkeys(a.path.suffix for a in artifacts))
-        raise VergenceError(f"{system} makes files of the kinds {kinds}, and {name} is none of them")
+        raise VergenceError(f"{system} writes files of the kinds {kinds}, not {name}")
     called = []
     for artifact in artifacts:
         path = artifact.path
@@ -119,7 +119,7 @@ def _move(source: Path, target: Path) -> None:
 
 @contextmanager
 def as_it_was(model: nn.Module | None) -> Iterator[None]:
-    """Give a model back where and as it was."""
+    """Restore a model's device, type and mode at the end."""
     if model is None:
         yield
         return

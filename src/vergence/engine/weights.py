@@ -1,4 +1,4 @@
-"""Weights files that rebuild their model alone: system, variant, config and facts travel in the metadata."""
+"""Self-contained weights files: system, variant, config and facts are in the metadata."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from vergence.core.errors import VergenceError, reason
 from vergence.core.files import load_tensors, read_metadata
 
 FORMAT = 1
-"""Raised when files of an older one can no longer be read."""
+"""Increased when files of an older format can no longer be read."""
 KEY = "vergence"
 
 
 def metadata(identity: Identity, system: AnySystem) -> dict[str, str]:
-    """An identity as a weights file carries it: one entry, so that equal weights are equal files."""
+    """An identity as the metadata of a weights file: one entry, so that equal weights are equal files."""
     described = {
         "format": FORMAT,
         "version": __version__,
@@ -40,7 +40,7 @@ def metadata(identity: Identity, system: AnySystem) -> dict[str, str]:
 
 
 def read_identity(metadata: Mapping[str, str], path: Path) -> Identity:
-    """What a weights file's metadata describes."""
+    """The identity in a weights file's metadata."""
     if KEY not in metadata:
         raise VergenceError(f"{path} was not written by Vergence: its metadata names no system and config")
     try:
@@ -72,19 +72,19 @@ class _Described:
 
 
 def identify(path: Path) -> Identity:
-    """What a weights file holds, without reading its tensors."""
+    """The identity of a weights file, without reading its tensors."""
     return read_identity(read_metadata(path), path)
 
 
 def load_model(path: Path) -> tuple[nn.Module, Identity]:
-    """The model a weights file holds, in evaluation mode."""
+    """Load the model of a weights file, in evaluation mode, and its identity."""
     tensors, metadata = load_tensors(path)
     identity = read_identity(metadata, path)
     return _filled(identity, tensors, path), identity
 
 
 def load_model_of(system: AnySystem, path: Path) -> tuple[nn.Module, Identity]:
-    """Like :func:`load_model` for a file of this system; its authors' own checkpoints are read too, where it can."""
+    """Like :func:`load_model` for a file of this system; the authors' checkpoints are read too, if the system can."""
     name = system.about.name
     if not path.exists():
         raise VergenceError(f"{path} does not exist")
@@ -105,12 +105,12 @@ def load_model_of(system: AnySystem, path: Path) -> tuple[nn.Module, Identity]:
 
 
 def _published(system: AnySystem, path: Path) -> tuple[Any, Any, Mapping[str, Any]]:
-    """The authors' own file, read by the system; what it does not expect inside is one sentence too."""
+    """Read the authors' checkpoint; unexpected contents are a one-sentence error too."""
     try:
         return system.load_published(path)
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        told = f"{type(error).__name__}: {reason(error)}"
-        raise VergenceError(f"{path} is not a checkpoint of the authors of {system.about.name} ({told})") from error
+        cause = f"{type(error).__name__}: {reason(error)}"
+        raise VergenceError(f"{path} is not a checkpoint of the authors of {system.about.name} ({cause})") from error
 
 
 def _filled(identity: Identity, tensors: Mapping[str, Any], path: Path) -> nn.Module:
@@ -118,19 +118,19 @@ def _filled(identity: Identity, tensors: Mapping[str, Any], path: Path) -> nn.Mo
         model = catalogue.load(identity.system).build(identity.config, identity.facts)
     except (RuntimeError, ValueError, TypeError, MemoryError, OverflowError) as error:
         raise VergenceError(f"no model can be built from the config and facts in {path}: {reason(error)}") from error
-    insert(model, tensors, path)
+    load_weights(model, tensors, path)
     return model.eval()
 
 
-def insert(model: nn.Module, tensors: Mapping[str, Any], path: Path) -> None:
-    """Load weights whose names and shapes must all fit, and which must be numbers."""
+def load_weights(model: nn.Module, tensors: Mapping[str, Any], path: Path) -> None:
+    """Load weights into a model; all names and shapes must match, and no value may be NaN."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise VergenceError(
-                f"the weights in {path} are spoilt: {name!r} is a {type(tensor).__name__}, not a tensor"
+                f"the weights in {path} are damaged: {name!r} is a {type(tensor).__name__}, not a tensor"
             )
         if tensor.is_floating_point() and tensor.isnan().any():
-            raise VergenceError(f"the weights in {path} are spoilt: {name!r} holds values that are not numbers")
+            raise VergenceError(f"the weights in {path} are damaged: {name!r} holds NaN")
     try:
         model.load_state_dict(dict(tensors))
     except RuntimeError as error:
@@ -138,15 +138,15 @@ def insert(model: nn.Module, tensors: Mapping[str, Any], path: Path) -> None:
         raise VergenceError(f"the weights in {path} do not fit the model: {first}") from None
 
 
-def insert_what_fits(model: nn.Module, path: Path) -> str:
-    """Start from weights of a model that may differ, as for fine-tuning. Says what was left out."""
+def load_matching_weights(model: nn.Module, path: Path) -> str:
+    """Load the weights whose name and shape match, as for fine-tuning; returns a sentence that says what is new."""
     tensors, _ = load_tensors(path)
-    own = model.state_dict()
-    fitting = {k: v for k, v in tensors.items() if k in own and own[k].shape == v.shape}
+    state = model.state_dict()
+    fitting = {k: v for k, v in tensors.items() if k in state and state[k].shape == v.shape}
     if not fitting:
         raise VergenceError(f"nothing in {path} fits the model: no name and shape agree")
     with torch.no_grad():
-        model.load_state_dict(own | fitting)
-    left_out = sorted(set(own) - set(fitting))
-    some = ", ".join(left_out[:3]) + (", ..." if len(left_out) > 3 else "")
-    return f"{len(fitting)} of {len(own)} tensors start from {path}" + (f"; new: {some}" if left_out else "")
+        model.load_state_dict(state | fitting)
+    left_out = sorted(set(state) - set(fitting))
+    shown = ", ".join(left_out[:3]) + (", ..." if len(left_out) > 3 else "")
+    return f"{len(fitting)} of {len(state)} tensors start from {path}" + (f"; new: {shown}" if left_out else "")

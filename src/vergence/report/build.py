@@ -133,7 +133,7 @@ def _table(subject: Subject) -> dict[str, Any] | None:
 def _values(runs: Sequence[Run]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for run in runs:
-        for name, value in run.metrics_found.items():
+        for name, value in run.metrics.items():
             found.setdefault(name, []).append(value)
     return found
 
@@ -187,7 +187,7 @@ def _curves(subject: Subject) -> list[str]:
     losses: dict[str, dict[str, list[tuple[float, float]]]] = {}
     metrics: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for variant, runs in subject.runs.items():
-        for record in runs[0].metrics():
+        for record in runs[0].records():
             for group, target in (("losses", losses), ("metrics", metrics)):
                 for name, value in record.get(group, {}).items():
                     if value is None:

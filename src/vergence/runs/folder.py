@@ -30,32 +30,32 @@ ROOT = Path("runs")
 
 @dataclass(frozen=True)
 class Result:
-    """What a finished run came to."""
+    """Metrics and cost of a finished run."""
 
     metrics: dict[str, float | None]
-    """On the test data; None for what is not a number."""
+    """On the test data; None where a value is not finite."""
     steps: int = 0
     seconds: float = 0.0
-    """Of computing, over all processes that carried the run one after another."""
+    """Computing time, including that before the run was last resumed."""
     seconds_a_step: float | None = None
     samples_a_second: float | None = None
-    """Judged on the test data."""
+    """Throughput of the evaluation on the test data."""
     peak_memory: int | None = None
-    """Bytes."""
+    """In bytes."""
     threads: int | None = None
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run's folder."""
+    """A run, by its folder."""
 
     folder: Path
 
     @classmethod
     def create(cls, order: Order, root: Path = ROOT, command: Sequence[str] = ()) -> Run:
-        """A new folder with what was asked for in it."""
+        """Make a new run folder that holds the order."""
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-        variant = re.sub(r"[^\w.-]", "_", order.variant)  # from a file it may be anything: no path is made of it
+        variant = re.sub(r"[^\w.-]", "_", order.variant)  # it may come from a file: keep path separators out
         name = f"{stamp}-{variant}-s{order.config.seed}"
         for suffix in ["", *(f".{n}" for n in range(2, 1000))]:
             folder = root / order.system / (name + suffix)
@@ -73,19 +73,19 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path) -> Run:
-        """An existing run."""
+        """Open an existing run."""
         if not (folder / "config.json").is_file():
             raise VergenceError(f"{folder} is not a run: it has no config.json")
         return cls(folder)
 
     @cached_property
     def order(self) -> Order:
-        """What was asked for; it never changes."""
+        """The order of the run; it never changes."""
         return Order.read(self.folder / "config.json")
 
     @property
     def result(self) -> Result | None:
-        """Metrics and cost, once the run has finished; until then another process may still write it."""
+        """Metrics and cost once the run has finished, else None: another process may still write it."""
         if "_result" not in self.__dict__:
             path = self.folder / "result.json"
             if not path.exists():
@@ -95,14 +95,14 @@ class Run:
         return result
 
     @property
-    def metrics_found(self) -> dict[str, float]:
-        """The metrics of a finished run; empty before."""
+    def metrics(self) -> dict[str, float]:
+        """The metrics on the test data; empty until the run has finished."""
         result = self.result
         return {} if result is None else {k: math.nan if v is None else v for k, v in result.metrics.items()}
 
     @property
     def weights(self) -> Path | None:
-        """The weights it ended with, if it got so far."""
+        """The latest weights, if any were saved."""
         path = self.folder / "last.safetensors"
         return path if path.exists() else None
 
@@ -110,7 +110,7 @@ class Run:
         path = self.folder / "environment.json"
         return Environment.read(read_json(path), str(path))
 
-    def metrics(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, Any]]:
         """The lines of ``metrics.jsonl``."""
         path = self.folder / "metrics.jsonl"
         try:
@@ -120,11 +120,11 @@ class Run:
         return [_record(line, f"line {number} of {path}") for number, line in enumerate(lines, 1)]
 
     def locked(self, say: Callable[[str], None]) -> AbstractContextManager[None]:
-        """Held while a process carries the run on; another one that wants to waits, and says so."""
-        return lock(self.folder / ".lock", f"{self.folder} is being carried on by another process; waiting for it", say)
+        """Lock the run for this process; another one waits, and says so."""
+        return lock(self.folder / ".lock", f"{self.folder} is in use by another process; waiting for it", say)
 
     def record(self, values: Mapping[str, Any]) -> None:
-        """Add a line to ``metrics.jsonl``."""
+        """Append a line to ``metrics.jsonl``."""
         try:
             with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps(finite(values)) + "\n")
@@ -132,7 +132,7 @@ class Run:
             raise VergenceError(f"cannot write {self.folder / 'metrics.jsonl'}: {error.strerror}") from error
 
     def rewind(self, records: int) -> None:
-        """Keep only so many lines of ``metrics.jsonl``: the run goes on from there."""
+        """Keep the first ``records`` lines of ``metrics.jsonl``: the run resumes from there."""
         path = self.folder / "metrics.jsonl"
         if path.exists():
             try:
@@ -169,15 +169,15 @@ def runs(system: str, root: Path = ROOT) -> Iterator[Run]:
 
 
 def index(system: str, root: Path = ROOT, same_code: bool = False) -> dict[str, Run]:
-    """A system's runs by the key of their order, each folder read once: made by the same version of the system's code
-    (and, if asked for, of what it stands on), the newest, finished ones before unfinished ones."""
-    own, shared = fingerprint(system), shared_fingerprint(system)
+    """A system's runs by the key of their order, made with the current version of its code (with ``same_code``, also
+    of the code it depends on). Of equal orders it has the newest finished run, else the newest unfinished one."""
+    code, shared = fingerprint(system), shared_fingerprint(system)
     finished: dict[str, Run] = {}
     unfinished: dict[str, Run] = {}
     for run in runs(system, root):
         try:
-            made = run.environment()
-            if made.code == own and (not same_code or made.shared == shared):
+            used = run.environment()
+            if used.code == code and (not same_code or used.shared == shared):
                 (unfinished if run.result is None else finished).setdefault(run.order.key, run)
         except VergenceError:
             continue  # a damaged or older folder is not a match
@@ -190,7 +190,7 @@ def find(order: Order, root: Path = ROOT, same_code: bool = False) -> Run | None
 
 
 def same_or_refuse(run: Run, order: Order) -> None:
-    """Refuse to go on with a run under another config, precision or start."""
+    """Refuse to resume a run with another config, precision or initial weights."""
     old = run.order
     changed = differences(old.config, order.config) | differences(
         {"precision": old.runtime.precision, "init": old.init},

@@ -1,4 +1,4 @@
-"""Which files of Vergence others stand on, read from their imports without running them."""
+"""Dependencies between files of Vergence, read from their imports without running them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 
-def standing_on(files: Iterable[Path], root: Path = ROOT) -> list[Path]:
-    """The files below ``root`` that these import, and that those import, and so on; the files themselves left out.
+def dependencies(files: Iterable[Path], root: Path = ROOT) -> list[Path]:
+    """All files below ``root`` that these import, directly or indirectly, without the files themselves.
 
-    A name that a package only passes on (``from vergence.nn import ResNet``) leads to the module it comes from, not to
-    everything that the package has.
+    A name that a package only re-exports (``from vergence.nn import ResNet``) counts as an import of the module that
+    defines it, not of the whole package.
     """
-    own = {path.resolve() for path in files}
-    found: set[Path] = set()
-    todo = list(own)
+    start = {path.resolve() for path in files}
+    reached: set[Path] = set()
+    todo = list(start)
     while todo:
-        new = {path for path in _imported(todo.pop(), root) if path not in found and path not in own}
-        found |= new
+        new = {path for path in _imported(todo.pop(), root) if path not in reached and path not in start}
+        reached |= new
         todo += new
-    return sorted(found)
+    return sorted(reached)
 
 
 @cache
@@ -32,7 +32,7 @@ def _imported(path: Path, root: Path) -> frozenset[Path]:
 
 
 def _named(path: Path, root: Path) -> Iterator[tuple[str, str]]:
-    """Modules of the package, each with one name asked of it ("" for the module itself)."""
+    """Imported modules of the package, each with one imported name ("" for the module itself)."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names if _inside(alias.name, root))
@@ -45,15 +45,15 @@ def _inside(module: str, root: Path) -> bool:
 
 
 def _files(module: str, name: str, root: Path) -> Iterator[Path]:
-    """The file that a name of a module comes from."""
+    """The file that defines a name of a module."""
     place = root.joinpath(*module.split(".")[1:])
     if place.with_suffix(".py").is_file():
         yield place.with_suffix(".py").resolve()
     elif name and ((below := place / f"{name}.py").is_file() or (below := place / name / "__init__.py").is_file()):
         yield below.resolve()
     elif (package := place / "__init__.py").is_file():
-        passed_on = {asked: of for of, asked in _named(package, root)}
-        if name in passed_on:
-            yield from _files(passed_on[name], name, root)
+        exported = {asked: of for of, asked in _named(package, root)}
+        if name in exported:
+            yield from _files(exported[name], name, root)
         else:
             yield package.resolve()

@@ -1,4 +1,4 @@
-"""Where and how exactly to compute: what the machine decides, and no part of a method."""
+"""Machine settings: device, precision, threads and processes. They are no part of a method."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from vergence.core.errors import VergenceError
 
 @dataclass(frozen=True)
 class Machine:
-    """Where to compute, and how exactly."""
+    """Device, precision, threads and data workers."""
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where tensors live; auto takes an accelerator if there is one."""
+    """Device to compute on; auto takes an accelerator if there is one."""
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
     """Float type; the mixed ones compute under autocast."""
     threads: int = 0
-    """CPU threads of one process (0: one a core)."""
+    """CPU threads of one process (0: one per core)."""
     workers: int = 0
-    """Processes that read data ahead; they change no result."""
+    """Processes that load data ahead; they do not change results."""
 
     def __post_init__(self) -> None:
         for name, most in (("threads", 1024), ("workers", 1024)):
@@ -29,16 +29,16 @@ class Machine:
 
 @dataclass(frozen=True)
 class Runtime(Machine):
-    """What the machine decides of a training; none of it belongs to the method."""
+    """Machine settings of a training; none of them is part of the method."""
 
     threads: int = 1
-    """CPU threads of one process (0: one a core). Small networks run faster with one; results repeat bit for bit
+    """CPU threads of one process (0: one per core). Small networks run faster with one; results repeat bit for bit
     only with the same number."""
     save_every: float = 60.0
     """Seconds between checkpoints."""
     devices: int = 1
-    """Processes on this machine, each with its share of every batch (one a GPU; on a CPU they talk over gloo). Batch
-    statistics and losses between the samples of a batch are per process."""
+    """Processes on this machine, each with its share of every batch (one per GPU; on a CPU they use gloo). Batch
+    statistics and losses between the samples of a batch are computed per process."""
     nodes: int = 1
     """Machines; start the command on each of them with torchrun, as the documentation shows."""
 

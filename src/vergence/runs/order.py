@@ -1,4 +1,4 @@
-"""What a run is asked to do."""
+"""Orders: what a run is started with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vergence.runs.machine import Runtime
 
 @dataclass(frozen=True)
 class Order:
-    """What a run is asked to do."""
+    """System, variant, config and machine settings of a run."""
 
     system: str
     preset: str
@@ -29,13 +29,13 @@ class Order:
     def key(self) -> str:
         """Equal for orders that give equal results (up to rounding): runs are shared by it."""
         settings = {"precision": self.runtime.precision, "init": self.init}
-        # As it is read back: a number that code gives as 1 is 1.0 in the file of a run.
+        # As it is read back: a float that code gives as 1 is 1.0 in the run's file.
         config = from_json(type(self.config), to_json(self.config), f"a config of {self.system}")
         return digest({"system": self.system, "config": to_json(config), **settings})
 
     @classmethod
     def read(cls, path: Path) -> Order:
-        """From a run's ``config.json``."""
+        """Read from a run's ``config.json``."""
         stored = from_json(_Stored, read_json(path), str(path))
         config: Any = from_json(catalogue.settings(stored.system).config, stored.config, f"the config in {path}")
         return cls(stored.system, stored.preset, stored.variant, config, stored.runtime, stored.init)
@@ -52,5 +52,5 @@ class _Stored:
 
 
 def with_seed(config: Any, seed: int) -> Any:
-    """The config under another seed."""
+    """The config with another seed."""
     return dataclasses.replace(config, seed=seed)

@@ -1,4 +1,4 @@
-"""What a result was made with: versions of packages, of the code, and of the machine."""
+"""Provenance of results: versions of the code and the packages, and the machine."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from vergence import catalogue
 from vergence._version import __version__
 from vergence.contract.config import from_json, to_json
 from vergence.core.errors import VergenceError
-from vergence.runs.imports import standing_on
+from vergence.runs.imports import dependencies
 
 RUNNING = ("fit", "evaluate", "stepper", "optimisers", "execute")
-"""Modules of the engine that decide what a system computes, though it imports none of them."""
+"""Modules of the engine that decide what a system computes, though the system imports none of them."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """What a run or a stored result was made with."""
+    """The versions and the machine that a run or a stored result was made with."""
 
     date: str = ""
     version: str = ""
-    """Of this package."""
+    """Version of this package."""
     commit: str | None = None
     code: str = ""
-    """The version of the system's own code."""
+    """Fingerprint of the system's own code."""
     shared: str = ""
-    """The version of what it stands on."""
+    """Fingerprint of the code it depends on."""
     python: str = ""
     packages: dict[str, str | None] = field(default_factory=dict)
     machine: str = ""
@@ -47,14 +47,14 @@ class Environment:
 
     @classmethod
     def read(cls, value: Any, at: str) -> Environment:
-        """From JSON; what another version wrote besides is left out."""
+        """Read from JSON; unknown fields of other versions are ignored."""
         known = {f.name for f in fields(cls)}
         return from_json(cls, {k: v for k, v in value.items() if k in known} if isinstance(value, dict) else value, at)
 
 
 def environment(system: str) -> dict[str, Any]:
     """Versions, commit and machine, for a run's folder or a stored result."""
-    made = Environment(
+    current = Environment(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         version=__version__,
         commit=commit(),
@@ -64,7 +64,7 @@ def environment(system: str) -> dict[str, Any]:
         packages={name: _version(name) for name in ("torch", "lightning-fabric", "numpy", "scipy")},
         machine=f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores",
     )
-    return {k: v for k, v in to_json(made).items() if v not in ([], None) or k == "commit"}
+    return {k: v for k, v in to_json(current).items() if v not in ([], None) or k == "commit"}
 
 
 @cache
@@ -75,7 +75,7 @@ def commit() -> str | None:
         head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, timeout=10)
         if head.returncode:
             return None
-        code = ["status", "--porcelain", "--", ".", ":(exclude,glob)**/results/**"]  # results are no code
+        code = ["status", "--porcelain", "--", ".", ":(exclude,glob)**/results/**"]  # results are not code
         changes = subprocess.run([*git, *code], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -83,22 +83,22 @@ def commit() -> str | None:
 
 
 def refuse_uncommitted() -> None:
-    """Results that are published come from code that anyone can check out."""
+    """Refuse to store results of uncommitted code: anyone must be able to check out what produced them."""
     if (commit() or "").endswith("+"):
         raise VergenceError("the source tree has uncommitted changes: commit them before results are stored")
 
 
 @cache
 def fingerprint(system: str) -> str:
-    """The version of the system's own code: results of another one are stale."""
+    """A hash of the system's own code: results of other code are stale."""
     return _hash(catalogue.code(system))
 
 
 @cache
 def shared_fingerprint(system: str) -> str:
-    """The version of what the system stands on: whatever it imports, and the engine that runs it."""
+    """A hash of the code that the system depends on: everything it imports, and the engine that runs it."""
     engine = [catalogue.ROOT / "engine" / f"{name}.py" for name in RUNNING]
-    return _hash([*standing_on(catalogue.code(system)), *engine])
+    return _hash([*dependencies(catalogue.code(system)), *engine])
 
 
 def _hash(files: Iterable[Path]) -> str:
@@ -129,10 +129,10 @@ def _is_text(node: ast.expr) -> bool:
 def _processor() -> str:
     """The processor's name: another one may round differently."""
     try:
-        found = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+        match = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     except OSError:
-        found = None
-    return found.group(1) if found else platform.processor() or "unknown processor"
+        match = None
+    return match.group(1) if match else platform.processor() or "unknown processor"
 
 
 def _version(package: str) -> str | None:

@@ -71,8 +71,8 @@ def compare(folders: Sequence[Path]) -> Comparison:
     orders = [_object(run.folder / "config.json") for run in runs]
     made = [_object(run.folder / "environment.json", there=False) for run in runs]
     results = [run.result for run in runs]
-    records = [run.metrics() for run in runs]
-    found = [run.metrics_found for run in runs]
+    records = [run.records() for run in runs]
+    found = [run.metrics for run in runs]
     shown = tuple(map(_named, runs, orders, made))
     return Comparison(
         shown,

@@ -16,7 +16,7 @@ from vergence.core.files import lock, make_folder, read_json, write_json
 from vergence.core.progress import Progress
 from vergence.runs.folder import ROOT, Run
 from vergence.runs.versions import Environment, environment
-from vergence.studies.study import RunEvidence, RunPlan, obtain, order_for
+from vergence.studies.study import RunEvidence, RunPlan, finished_runs, order_for
 
 if TYPE_CHECKING:
     from vergence.studies.traces import Replay
@@ -73,7 +73,7 @@ def measure(name: str, claims: Sequence[Claim], plan: RunPlan, progress: Progres
     from vergence.engine.bench import fixed_threads
 
     needs = list(dict.fromkeys(need for claim in claims for need in claim.needs))
-    runs = obtain([order_for(name, need, plan.runtime) for need in needs], plan, progress) if needs else []
+    runs = finished_runs([order_for(name, need, plan.runtime) for need in needs], plan, progress) if needs else []
     by_need = dict(zip(needs, runs, strict=True))
     shelf = RunEvidence(catalogue.load(name), by_need)
     entries = {}
@@ -103,7 +103,7 @@ def store(entries: Sequence[Entry], folder: Path) -> Path:
     return path
 
 
-def known(name: str, root: Path | None = ROOT) -> list[Entry]:
+def latest(name: str, root: Path | None = ROOT) -> list[Entry]:
     """Every claim of a system with the latest result there is: the user's own (below ``root``), or the one that came
     with the system."""
     folders = [catalogue.folder(name) / "results", *([root / name] if root is not None else [])]

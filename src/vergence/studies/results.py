@@ -184,8 +184,8 @@ def _row(subject: Subject, found: Sequence[Run]) -> Row:
     from vergence.engine.weights import identify
 
     first = found[0]
-    names = [n for n in subject.system.metrics if all(n in r.metrics_found for r in found)]
-    metrics = {n: tuple(finite(r.metrics_found[n]) for r in found) for n in names}
+    names = [n for n in subject.system.metrics if all(n in r.metrics for r in found)]
+    metrics = {n: tuple(finite(r.metrics[n]) for r in found) for n in names}
     result = first.result
     cost = Cost()
     if result is not None:

@@ -46,7 +46,7 @@ def order_for(system: str, need: Needs, runtime: Runtime) -> Order:
     return Order(system, need.preset, need.variant, with_seed(config, need.seed), runtime)
 
 
-def obtain(orders: Sequence[Order], plan: RunPlan, progress: Progress) -> list[Run]:
+def finished_runs(orders: Sequence[Order], plan: RunPlan, progress: Progress) -> list[Run]:
     """Finished runs of the orders: those there are, and the others trained (or carried on) now."""
     keys = [order.key for order in orders]
     systems = {order.system for order in orders}
@@ -81,7 +81,7 @@ class RunEvidence:
     runs: dict[Needs, Run]
 
     def metrics(self, need: Needs) -> dict[str, float]:
-        return self._run(need).metrics_found
+        return self._run(need).metrics
 
     def model(self, need: Needs) -> nn.Module:
         from vergence.engine.weights import load_model

@@ -50,7 +50,7 @@ def draw(subject: Subject, folder: Path, progress: Progress) -> list[Artifact]:
     place = folder / "pictures"
     make_folder(place)
     with working(system, order.config, place, order.runtime, progress, facts) as ctx:
-        ctx.measured = {variant: runs[0].metrics_found for variant, runs in subject.runs.items()}
+        ctx.measured = {variant: runs[0].metrics for variant, runs in subject.runs.items()}
         data = system.prepare(ctx, system.data(ctx, "test"))
         placed = {variant: model.to(ctx.device, ctx.float_type) for variant, model in models.items()}
         with torch.no_grad(), ctx.autocast():

@@ -48,8 +48,8 @@ class Replay:
 
 
 @dataclass(frozen=True)
-class Book:
-    """The traces of one system."""
+class TraceFile:
+    """The contents of ``traces.json``: the traces of one system and the outcome of their last replay."""
 
     recordings: tuple[Recording, ...] = ()
     replay: Replay | None = None
@@ -92,10 +92,10 @@ def first_seeds(needs: Iterable[Needs]) -> list[Needs]:
     return list(lowest.values())
 
 
-def read(folder: Path) -> Book:
-    """The traces kept in a folder; an empty book where there are none."""
+def read(folder: Path) -> TraceFile:
+    """The trace file of a folder; an empty one where there is none."""
     path = folder / FILE
-    return from_json(Book, read_json(path), str(path)) if path.exists() else Book()
+    return from_json(TraceFile, read_json(path), str(path)) if path.exists() else TraceFile()
 
 
 def make(system: str, needs: Sequence[Needs], jobs: int, progress: Progress) -> dict[str, Trace]:
@@ -123,19 +123,19 @@ def keep(system: str, folder: Path, needs: Sequence[Needs], jobs: int, progress:
     traces = make(system, needs, jobs, progress)
     made = Recording(_now(system), {name_of(n): n for n in needs}, traces)
     with _held(folder):
-        book = read(folder)
-        _write(folder, replace(book, recordings=(*book.without(traces), made)))
+        trace_file = read(folder)
+        _write(folder, replace(trace_file, recordings=(*trace_file.without(traces), made)))
     return {name: trace.digest for name, trace in traces.items()}
 
 
 def replay(system: str, source: Path, target: Path, jobs: int, progress: Progress) -> Replay:
     """Make the traces that a folder holds again, compare, and write the outcome into ``target``."""
-    book = read(source)
-    if not book.recordings:
+    trace_file = read(source)
+    if not trace_file.recordings:
         raise VergenceError(f"{source} holds no traces of {system}: they are recorded when results are stored")
     now, differences = _now(system), {}
-    for name, trace in make(system, list(book.needs.values()), jobs, progress).items():
-        old = book.find(name)
+    for name, trace in make(system, list(trace_file.needs.values()), jobs, progress).items():
+        old = trace_file.find(name)
         assert old is not None
         differences[name] = old[0].difference(trace, _alike(old[1], now))
     outcome = Replay(now, differences)
@@ -156,12 +156,12 @@ def age(system: str, made: Environment, digests: Mapping[str, str], folders: Seq
     now = (fingerprint(system), shared_fingerprint(system))
     if (made.code, made.shared) == now:
         return "current", ""
-    books = [read(folder) for folder in folders]
+    trace_files = [read(folder) for folder in folders]
     for name, seal in digests.items():
-        recorded = books[0].find(name)
+        recorded = trace_files[0].find(name)
         if recorded is not None and recorded[0].digest != seal:
             return "stale", f"{name} was traced again since, with other numbers"
-    replays = [book.replay for book in books if book.replay is not None]
+    replays = [file.replay for file in trace_files if file.replay is not None]
     latest = next((r for r in replays if (r.environment.code, r.environment.shared) == now), None)
     if not digests or latest is None or not digests.keys() <= latest.differences.keys():
         return "unchecked", ""
@@ -187,5 +187,5 @@ def _held(folder: Path) -> Any:
     return lock(folder / ".lock", f"{folder / FILE} is being written by another process; waiting", lambda text: None)
 
 
-def _write(folder: Path, book: Book) -> None:
-    write_json(folder / FILE, to_json(book))
+def _write(folder: Path, trace_file: TraceFile) -> None:
+    write_json(folder / FILE, to_json(trace_file))

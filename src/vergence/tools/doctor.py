@@ -302,7 +302,7 @@ def damages(folder: Path) -> Iterator[str]:
     run = Run(folder)
     jobs: list[Any] = [lambda: run.order, lambda: run.result, lambda: run.environment()]
     if (folder / "result.json").exists():
-        jobs.append(run.metrics)  # of a run that was killed, the last line may be half: going on rewrites it
+        jobs.append(run.records)  # of a run that was killed, the last line may be half: going on rewrites it
     jobs += [lambda path=path: identify(path) for path in sorted(folder.glob("*.safetensors"))]
     jobs += [lambda path=path: read_metadata(path) for path in sorted(folder.glob("prepared/*.safetensors"))]
     jobs += [lambda path=path: read_json(path) for path in sorted(folder.glob("facts.json"))]

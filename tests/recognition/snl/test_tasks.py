@@ -86,8 +86,8 @@ def refused(capsys, *args):
 )
 def test_a_task_trains_is_judged_by_its_metrics_and_draws_its_pictures(preset, metrics, drawn, tmp_path):
     run = trained(preset, tmp_path)
-    assert set(run.metrics_found) == metrics
-    assert all(0 <= value <= 100 for value in run.metrics_found.values())
+    assert set(run.metrics) == metrics
+    assert all(0 <= value <= 100 for value in run.metrics.values())
     system = catalogue.load("snl")
     made = draw(Subject(system, preset, {"snl": [run], "none": [Run.open(run.folder)]}), tmp_path / "out", Progress())
     assert {artifact.path.name for artifact in made} == drawn
@@ -95,7 +95,7 @@ def test_a_task_trains_is_judged_by_its_metrics_and_draws_its_pictures(preset, m
 
 
 def test_the_losses_of_tracklets_are_those_of_the_host(tmp_path):
-    losses = [record["losses"] for record in trained("tiny-reid", tmp_path).metrics() if "losses" in record]
+    losses = [record["losses"] for record in trained("tiny-reid", tmp_path).records() if "losses" in record]
     assert set(losses[0]) == {"cross_entropy", "triplet"}
 
 

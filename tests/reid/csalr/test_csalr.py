@@ -152,7 +152,7 @@ def test_refined_parts_are_trained_in_two_phases_and_kept_in_the_file(tmp_path):
     changes = {"data.people": 4, "data.width": 32, "stripes.batch": 16, "refine.batch": 16}
     run = start("csalr", short(SYSTEM, 2, changes, variant="rpp-none"), tmp_path, variant="rpp-none")
     execute(run, Progress())
-    assert [r["phase"] for r in run.metrics() if "losses" in r] == ["stripes", "stripes", "refine", "refine"]
+    assert [r["phase"] for r in run.records() if "losses" in r] == ["stripes", "stripes", "refine", "refine"]
     assert identify(run.weights).facts.refined is True
     assert "pool.classify.weight" in load_model(run.weights)[0].state_dict()
 
