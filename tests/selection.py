@@ -50,7 +50,7 @@ def of_changes(changed: set[str]) -> tuple[str, list[str]]:
 
 
 def _below(files: list[Path]) -> set[Path]:
-    return set(imports.standing_on(files))
+    return set(imports.dependencies(files))
 
 
 def _system(name: str) -> set[Path]:
