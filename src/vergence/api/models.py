@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from vergence import catalogue
 from vergence.contract.config import from_json, override, to_json
+from vergence.contract.data import change_source
 from vergence.contract.identity import Identity
 from vergence.contract.inputs import make_inputs
 from vergence.contract.result import Result, several
@@ -72,15 +73,18 @@ class Model:
     def evaluate(
         self,
         *,
+        data: str = "",
         split: str = "test",
         changes: Mapping[str, Any] | None = None,
         machine: Machine | None = None,
         progress: Progress | None = None,
     ) -> dict[str, float]:
-        """Metrics by the paper's protocol; ``changes={"data.source": "cifar10:PATH"}`` looks at other data."""
+        """Metrics by the paper's protocol, on the data of the weights' config or on ``data``, such as
+        "cifar10:PATH". ``changes`` override the config by dotted names."""
         if split not in SPLITS:
             raise VergenceError(f"no split {split!r}{did_you_mean(split, SPLITS)}")
-        config = override(self.identity.config, changes or {})
+        config = self.identity.config
+        config = override(config, change_source(config, data) | dict(changes or {}))
         used, shown = machine or Machine(), progress or Progress()
         return judge(self.system, self.identity, self.module, config, split, used, shown)
 

@@ -15,7 +15,7 @@ from vergence import catalogue
 from vergence.api.models import Model, as_model
 from vergence.contract.claims import KINDS, Needs
 from vergence.contract.config import override, to_json
-from vergence.contract.data import source_of
+from vergence.contract.data import change_source
 from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.progress import Progress
@@ -53,13 +53,14 @@ def predict(
 def evaluate(
     model: Model | nn.Module | str | Path,
     *,
+    data: str = "",
     split: str = "test",
     changes: Mapping[str, Any] | None = None,
     machine: Machine | None = None,
     progress: Progress | None = None,
 ) -> dict[str, float]:
-    """Metrics by the paper's protocol; ``changes={"data.source": "cifar10:PATH"}`` looks at other data."""
-    return as_model(model).evaluate(split=split, changes=changes, machine=machine, progress=progress)
+    """Metrics by the paper's protocol, on the data of the weights' config or on ``data``, such as "cifar10:PATH"."""
+    return as_model(model).evaluate(data=data, split=split, changes=changes, machine=machine, progress=progress)
 
 
 def export(model: Model | nn.Module | str | Path, path: str | Path, *, to: Target | None = None) -> Exported:
@@ -166,7 +167,7 @@ def run(
         refuse_uncommitted()
     chosen = _variants(system, variants, every)
     needs = [
-        Needs(variant, seed, preset, _other_data(system, preset, data))
+        Needs(variant, seed, preset, tuple(change_source(system.configure(preset), data).items()))
         for variant in chosen
         for seed in _seeds(system, preset, variant, seeds, claimed)
     ]
@@ -203,15 +204,6 @@ def _seeds(system: AnySystem, preset: str, variant: str, seeds: int, claimed: bo
     named = [need for claim in system.claims for need in claim.needs] if claimed else []
     own = {need.seed for need in named if (need.variant, need.preset, need.changes) == (variant, preset, ())}
     return sorted(own | set(range(seeds)))
-
-
-def _other_data(system: AnySystem, preset: str, data: str) -> tuple[tuple[str, Any], ...]:
-    if not data:
-        return ()
-    config: Any = system.configure(preset)
-    if source_of(config) is None:
-        raise VergenceError(f"{system.about.name} has no data to exchange: its config names no source")
-    return (("data" if isinstance(config.data, str) else "data.source", data),)
 
 
 def _judge(system: AnySystem, plan: RunPlan, progress: Progress, command: str, there: set[Needs]) -> list[Entry]:

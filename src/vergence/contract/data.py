@@ -17,6 +17,8 @@ from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import tyro
 
+from vergence.core.errors import VergenceError
+
 EMBEDDED = "embedded"
 Source = Annotated[str, tyro.conf.arg(aliases=["--data"])]
 """Type of the config field that names the data source: ``embedded``, ``LAYOUT:PATH`` or a plain ``PATH``."""
@@ -74,6 +76,15 @@ class Indices:
 
     def __getitem__(self, index: int) -> int:
         return range(self.count)[index]
+
+
+def change_source(config: Any, source: str) -> dict[str, Any]:
+    """The change of a config, by dotted name, that reads data from ``source``; none if it is empty."""
+    if not source:
+        return {}
+    if source_of(config) is None:
+        raise VergenceError(f"there is no data to replace by {source}: this config names no source")
+    return {"data" if isinstance(config.data, str) else "data.source": source}
 
 
 def source_of(config: Any) -> str | None:

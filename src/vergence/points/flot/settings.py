@@ -222,7 +222,7 @@ SETTINGS = Settings(
         "paper-occluded": Published({}, {"flow": (1, 2048, 3), "before": (1, 2048, 3)}, 111_109),
         "paper-study": Published({}, {"flow": (1, 2048, 3), "before": (1, 2048, 3)}, 111_109),
     },
-    learns=Learns("l1", steps=30, share=0.8, changes={"data.scenes": 24, "data.points": 48, "model.neighbours": 8}),
+    learns=Learns("l1", steps=15, share=0.8, changes={"data.scenes": 12, "data.points": 48, "model.neighbours": 8}),
     starters={
         "street": Starter(
             "scene flow of street scans, trained on rendered streets",

@@ -385,10 +385,10 @@ SETTINGS = Settings(
     },
     learns=Learns(
         "cross_entropy",
-        steps=40,
-        share=0.6,
+        steps=20,
+        share=0.75,
         # The relation takes hundreds of steps to learn; a few pictures are learnt by heart in tens.
-        changes={"data.count": 60, "train.batch": 30, "train.optimiser.schedule.warmup": 5},
+        changes={"data.count": 30, "train.batch": 15, "train.optimiser.schedule.warmup": 2},
     ),
     minutes=2.0,
 )

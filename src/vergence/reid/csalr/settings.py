@@ -305,9 +305,9 @@ SETTINGS = Settings(
     published={"paper": Published({"classes": 751}, (1, 12288), parameters=28_779_370)},
     learns=Learns(
         "parts",
-        steps=40,
-        share=0.75,
-        changes={"data.people": 8, "data.width": 32, "train.batch": 24, "train.optimiser.schedule.warmup": 3},
+        steps=24,
+        share=0.8,
+        changes={"data.people": 4, "data.width": 32, "train.batch": 16, "train.optimiser.schedule.warmup": 2},
     ),
     minutes=2.0,
 )

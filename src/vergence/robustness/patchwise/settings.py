@@ -309,6 +309,6 @@ SETTINGS = Settings(
             {"classes": 1000}, {name: (1, 1000) for name in ("lite0", "lite1", "lite2")}, parameters=16_160_760
         )
     },
-    learns=Learns("conv", steps=40, share=0.5, changes={"data.limit": 60}),
+    learns=Learns("conv", steps=24, share=0.85, changes={"data.limit": 40}),
     minutes=0.5,
 )

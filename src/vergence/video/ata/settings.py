@@ -213,10 +213,10 @@ SETTINGS = Settings(
     },
     learns=Learns(
         "cross_entropy",
-        steps=30,
+        steps=10,
         share=0.6,
         # Turning takes hundreds of steps to learn; a few clips are learnt by heart in tens.
-        changes={"data.count": 16, "train.batch": 16, "train.optimiser.schedule.warmup": 3},
+        changes={"data.count": 16, "train.batch": 16, "train.optimiser.schedule.warmup": 2},
     ),
     minutes=1.0,
 )
