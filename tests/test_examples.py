@@ -8,11 +8,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-import vergence
-from vergence import catalogue
-from vergence.core.files import save_tensors
-from vergence.engine.weights import metadata
-
 ROOT = Path(__file__).parents[1]
 
 
@@ -35,21 +30,11 @@ def test_the_block_lets_the_network_see_what_it_could_not(here):
     assert found["with snl"] > found["as it is"] + 10
 
 
-def test_a_video_is_made_and_tracked_in(here):
-    model = vergence.create("sesiam", variant="siamfc-s", preset="tiny")
-    identity = metadata(vergence.describe(model), catalogue.load("sesiam"))
-    save_tensors(here / "untrained.safetensors", model.state_dict(), identity)
-    shown = example("track_video").main(["--weights", "untrained.safetensors", "--frames", "6"])
+def test_a_video_is_made_and_tracked_in_with_starter_weights(here):
+    shown = example("track_video").main(["--frames", "6"])
     with Image.open(shown) as strip:
         assert strip.width > strip.height
     assert (here / "tracked" / "tracked.mp4").stat().st_size > 1000
-
-
-@pytest.mark.slow
-def test_without_weights_a_tracker_is_trained_once(here):
-    tracking = example("track_video")
-    tracking.main(["--steps", "2", "--frames", "3"])
-    assert tracking.tracker(here / "runs", 2) == next((here / "runs" / "sesiam").glob("*/last.safetensors"))
 
 
 def test_photographs_are_found_by_a_part_of_them(here, monkeypatch):

@@ -137,6 +137,7 @@ FILES = {
 }
 """Kinds that are files, with the suffix of values given in Python."""
 SEVERAL = (Kind.IMAGES, Kind.VIDEOS)
+NUMBERS = (Kind.POINTS, Kind.BOXES)
 
 
 def make_inputs(inputs: type[I], values: Mapping[str, Any], at: str) -> list[I]:
@@ -164,7 +165,17 @@ def _inputs(inputs: type[I], values: Mapping[str, Any], known: Mapping[str, Kind
         if name in values and values[name] is not None and kind in FILES:
             held[name] = _held(name, kind, values[name])
             plain[name] = [str(path) for path in held[name]] if kind in SEVERAL else str(held[name])
+        elif name in values and kind in NUMBERS:
+            plain[name] = _rows(values[name])
     return replace(from_json(inputs, to_json(plain), at), **held)  # type: ignore[type-var]
+
+
+def _rows(value: Any) -> Any:
+    """Boxes or points as lists, also from arrays; a single one may stand for a list of one."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple) and value and not hasattr(value[0], "__len__"):
+        return [value]
+    return value
 
 
 def _held(name: str, kind: Kind, value: Any) -> Any:

@@ -284,6 +284,8 @@ def test_frames_given_in_python_are_followed_and_the_result_is_in_memory(tmp_pat
     assert result.boxes.shape == (6, 1, 4)
     assert result.boxes[0, 0].tolist() == [20, 20, 20, 20]
     assert result.scores.shape == (6, 1)
+    flat = model.predict(video=frames, box=np.array([20, 20, 20, 20]))
+    np.testing.assert_array_equal(flat.boxes, result.boxes)
     assert {a.path.suffix for a in result.save(tmp_path / "out")} == {".mp4", ".png", ".csv"}
     two = model.predict(video=[frames, tmp_path / "clip.mp4"], box=[(20, 20, 20, 20)])
     assert [r.boxes.shape for r in two] == [(6, 1, 4)] * 2

@@ -299,6 +299,7 @@ SETTINGS = Settings(
             preset="natural",
             variant="siamfc",
             seed=0,
+            tried="VOT's sequence bag (196 frames): mean overlap 0.65, never lost",
             data="1,000 sequences of objects cut from the photographs of scikit-image (preset natural)",
         ),
     },
