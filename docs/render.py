@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from vergence import catalogue
-from vergence.app.form import documented
 from vergence.cli.show import measured
+from vergence.contract.config import documented
 from vergence.contract.settings import Metric
 from vergence.runs.versions import Environment
 from vergence.studies import results

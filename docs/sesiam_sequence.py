@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from vergence import api
+import vergence
 from vergence.core.files import write_json, write_text
 from vergence.data.layouts import find
 from vergence.runs.versions import environment
@@ -59,9 +59,10 @@ machine and the versions they were made with.
 
 def measure(source: str, weights: dict[str, Path]) -> dict:
     """Every tracker on the first sequence of the source, in one pass and with restarts."""
-    found = find(source, SYSTEM.layouts)
-    assert found is not None
-    track = found[0].read(found[1], "test").sequences[0]
+    layout = find(source, SYSTEM.layouts)
+    assert layout is not None
+    reader, path = layout
+    track = reader.read(path, "test").sequences[0]
     polygons = track.polygons
     assert polygons is not None, "the sequence needs polygons"
     height, width = track.frames[0].shape[:2]
@@ -71,7 +72,8 @@ def measure(source: str, weights: dict[str, Path]) -> dict:
 
     trackers = {}
     for name, file in weights.items():
-        network, identity = api.load(file), api.describe(file)
+        model = vergence.load(file)
+        network, identity = model.module, model.identity
         readings = {LABELS.get(name, name): identity.config.inference}
         if len(network.scales) > 1:
             readings[FROM_AXIS] = replace(identity.config.inference, reading="axis", damping=AXIS["inference.damping"])

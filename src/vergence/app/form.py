@@ -6,19 +6,14 @@ to the command line; and whatever a visitor types in the others never becomes a 
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
 import math
 import re
-import textwrap
 import typing
 from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
 from typing import Any
 
-from vergence.contract.config import from_json
+from vergence.contract.config import documented, from_json
 from vergence.contract.inputs import Kind, kinds
 from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError
@@ -94,22 +89,6 @@ def _given(hint: Any) -> Any:
     """What ``int | None`` holds when it is given."""
     found = [part for part in typing.get_args(hint) if part is not type(None)]
     return found[0] if type(None) in typing.get_args(hint) and len(found) == 1 else hint
-
-
-@cache
-def documented(kind: type) -> dict[str, str]:
-    """The text below each field of a dataclass, as it stands in the source."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
-    except (OSError, TypeError, SyntaxError):  # made at run time: nobody wrote anything below its fields
-        return {}
-    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    found = {}
-    for line, below in pairwise(body):
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-            text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
-            found[line.target.id] = " ".join(str(text).split())
-    return found
 
 
 def filled(system: AnySystem, values: dict[str, Any]) -> Any:

@@ -46,7 +46,8 @@ def grid(path: Path, rows: Sequence[Sequence[Panel]], side: float = 1.9) -> Path
         axis.set_axis_off()
     for row, places in zip(rows, axes, strict=True):
         for panel, axis in zip(row, places, strict=False):
-            axis.imshow(scaled(panel.picture).permute(1, 2, 0).cpu().numpy(), vmin=0, vmax=1, interpolation="nearest")
+            pixels = scaled(panel.picture).clamp(0, 1).permute(1, 2, 0).cpu().numpy()
+            axis.imshow(pixels, vmin=0, vmax=1, interpolation="nearest")
             axis.set_title(panel.title, fontsize=8)
             for x, y in panel.points:
                 for colour, edge in (("black", 3.2), ("white", 1.6)):  # seen on any ground
