@@ -121,7 +121,7 @@ def test_a_reader_that_fails_in_its_own_way_is_one_sentence_a_sample(here, monke
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ([], "needs to know what to do"),
+        ([], "needs a subcommand"),
         (["chek"], "vergence data has no 'chek' (did you mean 'check'?)"),
         (["check", "cifar9:x"], "no layout 'cifar9'"),
         (["check", "cifar10:nowhere"], "nowhere does not exist; expected cifar-10-batches-py or -bin"),
