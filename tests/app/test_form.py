@@ -141,5 +141,5 @@ def test_places_that_are_needed_without_a_picture_are_a_mistake_of_the_system():
     class Other(Fake):
         settings = dataclasses.replace(Fake.settings, inputs=Nowhere)
 
-    with pytest.raises(VergenceError, match="asks for places but for no picture"):
+    with pytest.raises(VergenceError, match="asks for places but has no picture"):
         form(Other())
