@@ -1,7 +1,7 @@
-"""Track something in a video.
+"""Track an object in a video.
 
     python examples/track_video.py                               # makes a video, and follows a digit in it
-    python examples/track_video.py clip.mp4 --box 120,80,60,40   # yours: what is in the box (x, y, width, height)
+    python examples/track_video.py clip.mp4 --box 120,80,60,40   # yours: the object in the box (x, y, width, height)
     python examples/track_video.py clip.mp4 --box 120,80,60,40 --weights FILE
 
 Without weights a small tracker is trained first, on moving digits, in about a minute and a half on one core; the next
@@ -22,7 +22,7 @@ from vergence.tracking.settings import Scene
 from vergence.tracking.synth import moving_digits
 
 SCENE = Scene(size=160, digit=26, frames=40)
-"""As the small preset is trained on."""
+"""The scenes on which the small preset is trained."""
 
 
 def make_video(path: Path) -> tuple[float, ...]:
@@ -33,7 +33,7 @@ def make_video(path: Path) -> tuple[float, ...]:
 
 
 def tracker(folder: Path, steps: int) -> Path:
-    """The weights of a run that has finished, or of one that is made now."""
+    """The weights of a finished run, or else of a new one."""
     done = [run.weights for run in runs("sesiam", folder) if run.weights and run.result]
     if not done:
         print("training a small tracker first")
