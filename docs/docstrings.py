@@ -9,7 +9,7 @@ from griffe import Extension, Object
 
 
 class Plain(Extension):
-    """Changes docstrings as they are read, for the reference."""
+    """Converts docstrings while they are read, for the reference."""
 
     def on_object(self, *, obj: Object, **kwargs: Any) -> None:
         if obj.docstring:
@@ -17,7 +17,7 @@ class Plain(Extension):
 
 
 def as_markdown(text: str) -> str:
-    """What reStructuredText says otherwise than Markdown."""
+    """Convert reStructuredText markup to Markdown."""
     text = re.sub(r":(?:class|func|meth|mod|data|attr|obj):`~?([^`]+)`", r"`\1`", text)
     text = re.sub(r"^(={3,}(?: +={3,})+\n.*?^={3,}(?: +={3,})+\n.*?^={3,}(?: +={3,})+)$", r"```text\n\1\n```", text,
                   flags=re.S | re.M)  # fmt: skip

@@ -1,9 +1,9 @@
-"""The files that the gallery offers with "Use the example", drawn from the systems' embedded data and scikit-image.
+"""Write the example files of the gallery ("Use the example"), from the systems' embedded data and scikit-image.
 
     python docs/gallery_examples.py
 
 writes ``example/`` beside each system: ``inputs.json`` by field of its ``Inputs``, and the files it names. A new system
-needs no line here: any such folder will do.
+may also provide such a folder by other means.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vergence.data.video import write_video
 
 
 def picture(path: Path, pixels: Any) -> str:
-    """Bytes (3, H, W) or (1, H, W) as a file."""
+    """Write an image of bytes (3, H, W) or (1, H, W)."""
     array = pixels.permute(1, 2, 0).numpy()
     Image.fromarray(array[..., 0] if array.shape[-1] == 1 else array).save(path, quality=90)
     return path.name
@@ -56,7 +56,7 @@ def csalr(folder: Path) -> dict[str, Any]:
 
 
 def lattqe(folder: Path) -> dict[str, Any]:
-    """Views of five photographs that come with scikit-image, all of them free of rights (CC0 or NASA)."""
+    """Views of five photographs of scikit-image, all in the public domain (CC0 or NASA)."""
     from skimage import data
 
     random = np.random.default_rng(0)

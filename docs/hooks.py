@@ -1,6 +1,6 @@
-"""Pages that are made, not written: one a system from its README and stored results, the ledger, costs, the reference.
+"""Generated pages: one per system from its README and stored results, all claims, costs, and the reference.
 
-A written page may hold ``<!-- made: NAME -->``; it is replaced by what ``MADE`` has under that name.
+``<!-- made: NAME -->`` in a written page is replaced by the part with that name in ``MADE``.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ REFERENCE = {
     ),
     "nn": (
         "Layers and backbones",
-        "Operators with weights, and the networks they stand in: `from vergence.nn import ...`.",
+        "Layers with weights, and networks: `from vergence.nn import ...`.",
     ),
-    "metrics": ("Metrics", "What several kinds of systems are judged by."),
-    "search": ("Search", "Finding nearest descriptors among many."),
+    "metrics": ("Metrics", "Metrics shared by several kinds of systems."),
+    "search": ("Search", "Nearest-neighbour search among descriptors."),
     "data": ("Reading data", "Images, videos, clouds and archives from files."),
     "drawing": ("Drawing", "Figures, grids of pictures, pages and viewers."),
 }
-"""Packages with a page of their own, every module of them."""
+"""Packages with their own page, which lists every module."""
 PYTHON = ("api.models", "api.work", "nn.attach", "tools.datacheck", "studies.comparison", "tools.exporting")
 CONTRACT = (
     "settings", "system", "context", "training", "data", "inputs", "result", "claims", "evidence", "benchmark",
@@ -50,7 +50,7 @@ MADE = {
 
 
 def on_config(config):
-    """The pages of systems and of the reference join the navigation."""
+    """Add the pages of systems and of the reference to the navigation."""
     reference = [{"From Python": "reference/python.md"}]
     reference += [{title: f"reference/{name}.md"} for name, (title, _) in REFERENCE.items()]
     reference += [{"Rooms": "reference/rooms.md"}, {"The contract": "reference/contract.md"}]
@@ -65,7 +65,7 @@ def on_config(config):
 
 
 def on_files(files, config):
-    """Add the made pages."""
+    """Add the generated pages."""
     root = SOURCE.parents[1]
     pages = {
         "contributing.md": (root / "CONTRIBUTING.md").read_text(encoding="utf-8"),
@@ -88,12 +88,12 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Fill the places that written pages leave for made parts."""
+    """Fill in the generated parts of written pages."""
     return re.sub(r"<!-- made: ([\w ]+) -->", lambda found: MADE[found[1]](), markdown)
 
 
 def system_page(name: str) -> str:
-    """What it is, its picture, its README, its table, and its claims as they were measured."""
+    """A system's page: summary, picture, README, table, and claims with results."""
     about = catalogue.about(name)
     heading, _, rest = catalogue.readme(name).partition("\n")
     parts = [
@@ -102,12 +102,12 @@ def system_page(name: str) -> str:
         f"{about.summary}\n",
         _picture(name),
         rest,
-        "\n## What was measured\n",
+        "\n## Results\n",
         render.run_table(name) or f"No run is stored yet: `vergence run {name}` makes one.\n",
         "\n## Claims\n",
         f"{render.summary(latest(name, root=None))}. [How they are judged](../claims.md).\n",
         render.claims_table(latest(name, root=None), ages=True),
-        "\n## How to refer to it\n",
+        "\n## Citation\n",
         f"```bibtex\n{about.citation.strip()}\n```\n",
         f"Licence of this implementation: {about.licence}. {about.intended_use}\n",
     ]
@@ -123,7 +123,7 @@ def _picture(name: str) -> str:
 
 
 def examples_page(folder: Path) -> str:
-    """The scripts, each with what it says of itself."""
+    """The example scripts with their docstrings."""
     parts = ["# Examples\n\nScripts in the repository's `examples/` that run as they are.\n"]
     for path in sorted(folder.glob("*.py")):
         text = path.read_text(encoding="utf-8")
@@ -138,10 +138,10 @@ def reference_pages() -> dict[str, str]:
     """The reference, from docstrings."""
     pages = {
         "reference/python.md": _reference(
-            "From Python", "What the commands do, as calls: `vergence.create`, `vergence.load`, ...",
+            "From Python", "The commands as function calls: `vergence.create`, `vergence.load`, ...",
             [f"vergence.{name}" for name in PYTHON]),
         "reference/contract.md": _reference(
-            "The contract", "What a system offers, and what it is given.",
+            "The contract", "The interface between systems and the engine.",
             [f"vergence.contract.{name}" for name in CONTRACT]),
         "reference/rooms.md": _reference(
             "Rooms", "What the systems of one task share: samples, readers of public layouts, metrics.",
@@ -157,12 +157,12 @@ def _reference(title: str, text: str, modules: list[str]) -> str:
 
 
 def _modules(folder: Path) -> list[str]:
-    """The modules of a package, those of systems left out."""
+    """The modules of a package, without those of systems."""
     found = [p for p in folder.rglob("*.py") if not any((q / "system.py").exists() for q in [p.parent])]
     names = [".".join(("vergence", *p.relative_to(SOURCE).with_suffix("").parts)) for p in sorted(found)]
     return [name for name in names if not name.rsplit(".", 1)[1].startswith("_")]
 
 
 def _linked_ledger(text: str) -> str:
-    """Names of systems lead to their pages."""
+    """Link names of systems to their pages."""
     return re.sub(r"^## (\w+)$", r"## [\1](systems/\1.md)", text, flags=re.M)

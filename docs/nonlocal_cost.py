@@ -1,11 +1,11 @@
-"""Time and memory of the nonlocal blocks against the number of positions: measures, keeps the numbers, draws a page.
+"""Measure time and memory of the nonlocal blocks over the number of positions, and write a page with a plot.
 
     python docs/nonlocal_cost.py                   measure (about 15 minutes on a quiet machine, up to 4 GB) and draw
-    python docs/nonlocal_cost.py --blocks snl nl   only these; what was measured of others is kept
+    python docs/nonlocal_cost.py --blocks snl nl   only these; results of the others are kept
     python docs/nonlocal_cost.py --draw            draw what was measured last
 
-Writes docs/pages/nonlocal.md, nonlocal-cost.png and nonlocal-cost.json. Each time is the least of several calls,
-forward and backward, on one thread; each memory is what one call holds at most, in a process of its own.
+Writes docs/pages/nonlocal.md, nonlocal-cost.png and nonlocal-cost.json. Each time is the minimum over several
+calls, forward and backward, on one thread; memory is the peak of one call, in a separate process.
 """
 
 from __future__ import annotations
@@ -29,25 +29,24 @@ from vergence.runs.versions import environment
 PAGES = Path(__file__).parent / "pages"
 POSITIONS = (64, 256, 1024, 4096, 16384)
 DENSE_MOST = {"cayleyexact": 1024, "cgnl": 256}
-"""Where the dense form ends, if before 4096: beyond, it takes minutes a call, or more memory than a machine has."""
+"""Largest size of the dense form, if below 4096: beyond, a call takes minutes or too much memory."""
 
-PAGE = """# What nonlocal blocks cost
+PAGE = """# Cost of nonlocal blocks
 
 ![Time and memory of the nonlocal blocks against the number of positions](nonlocal-cost.png)
 
-Forward and backward on one thread, with 64 channels and 32 inner ones, for one sample. *Dense* is a direct
-transcription of the block's formula with the N x N matrix (of CGNL, the one of N·m x N·m), as far as it can be run.
-Slopes tell the story: products of thin factors grow with N, softmax and sigmoid take N² time but memory that grows
-with N, and what the dense forms hold grows with N² throughout. On few positions all of them cost the same: calls, not
-arithmetic.
+Forward and backward on one thread, with 64 channels (32 inner channels), for one sample. *Dense* is a direct
+transcription of the block's formula with the N x N matrix (N·m x N·m for CGNL), for sizes at which it can be run.
+Products of thin factors take time and memory linear in N; softmax and sigmoid take N² time with memory linear in N; the
+dense forms take N² memory throughout. For few positions all of them cost the same, since call overhead dominates.
 
-The numbers are in `docs/pages/nonlocal-cost.json`, with the machine and the versions they were made with. All of this
-is made by `python docs/nonlocal_cost.py`; `vergence bench snl` measures ratios in one process, with their spread.
+The numbers are in `docs/pages/nonlocal-cost.json`, with the machine and versions. This page is
+written by `python docs/nonlocal_cost.py`; `vergence bench snl` measures ratios in one process, with their spread.
 """
 
 
 def measure(blocks: list[str]) -> Iterator[dict]:
-    """Few positions first."""
+    """Measure all blocks, small sizes first."""
     torch.set_num_threads(1)
     for positions in POSITIONS:
         for block in blocks:
@@ -61,7 +60,7 @@ def measure(blocks: list[str]) -> Iterator[dict]:
 
 
 def least(work) -> float:
-    """The least time of a call, over a second of them; of long calls, over two."""
+    """Minimum time of a call, over one second of calls, or two calls if they are long."""
     times: list[float] = []
     while len(times) < 2 or (sum(times) < 1 and len(times) < 100):
         began = time.perf_counter()
@@ -71,7 +70,7 @@ def least(work) -> float:
 
 
 def draw(found: list[dict]) -> None:
-    """For each block a panel of time above one of memory, five in a row."""
+    """One panel of time above one of memory per block, five blocks per row."""
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

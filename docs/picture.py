@@ -1,4 +1,4 @@
-"""Keep a picture as the one that stands for a system, where another script than ``vergence run`` made it.
+"""Store a system's title picture that was not made by ``vergence run``.
 
 ``python docs/picture.py NAME FILE CAPTION COMMAND`` writes ``results/picture.png`` and ``results/picture.json``.
 """

@@ -1,7 +1,7 @@
 """Stored results as Markdown: the ledger of all claims, tables, costs, and the catalogue.
 
-``python docs/render.py`` writes what is kept in the repository: ``docs/claims.md`` and the table of systems in
-``README.md``. The site's own pages are made when it is built (``docs/hooks.py``). Nothing measured is typed by hand.
+``python docs/render.py`` writes the files kept in the repository: ``docs/claims.md`` and the table of systems in
+``README.md``. The site's pages are generated when it is built (``docs/hooks.py``). No measured value is typed by hand.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from vergence import catalogue
-from vergence.app.form import documented
 from vergence.cli.show import measured
+from vergence.contract.config import documented
 from vergence.contract.settings import Metric
 from vergence.runs.versions import Environment
 from vergence.studies import results
@@ -32,7 +32,7 @@ SIGNS = {
     "cannot be judged here": ("–", "none"),
     "not measured yet": ("–", "none"),
 }
-"""A sign that is read without colour, and the class that colours it."""
+"""A sign that is readable without colour, and its CSS class."""
 SAID = {
     "holds": ("holds", "hold"),
     "does not hold": ("does not hold", "do not hold"),
@@ -40,13 +40,13 @@ SAID = {
     "cannot be judged here": ("could not be judged", "could not be judged"),
     "not measured yet": ("is not measured yet", "are not measured yet"),
 }
-"""Of one claim, and of several."""
+"""Singular and plural."""
 UPRIGHT = 7
-"""Columns that a page has room for; a wider table is laid on its side."""
+"""Maximum number of columns; a wider table is transposed."""
 
 
 def own() -> list[str]:
-    """The systems of this repository, whatever else is installed."""
+    """The systems of this repository, without third-party ones."""
     return [name for name, module in catalogue.modules().items() if module.startswith("vergence.")]
 
 
@@ -54,7 +54,7 @@ def own() -> list[str]:
 
 
 def ledger() -> str:
-    """All claims of all systems, as they were measured: a function of what is stored, not of the code's age."""
+    """All claims of all systems with their stored results; it does not depend on the code's age."""
     entries = {name: latest(name, root=None) for name in own()}
     everything = [entry for found in entries.values() for entry in found]
     parts = [
@@ -76,14 +76,14 @@ def ledger() -> str:
 
 
 def summary(entries: Sequence[Entry]) -> str:
-    """How many claims there are and what became of them."""
+    """The number of claims in total and per verdict."""
     verdicts = [verdict(entry) for entry in entries]
     counts = [f"{verdicts.count(v)} {SAID[v][verdicts.count(v) > 1]}" for v in SIGNS if v in verdicts]
     return f"{len(entries)} claims, of which " + ", ".join(counts)
 
 
 def claims_table(entries: Sequence[Entry], ages: bool = False) -> str:
-    """A row a claim; how they were made is said once for all that were made together."""
+    """One row per claim; environments shared by several claims are listed once."""
     makers = list(dict.fromkeys(_maker(entry) for entry in entries if entry.judgement))
     rows = []
     for entry in entries:
@@ -119,7 +119,7 @@ def made_with(command: str, made: Environment) -> str:
 
 
 def small(made: str, number: str = "") -> str:
-    """How something was made, below it."""
+    """A footnote on how something was made."""
     return f'<small class="made">{number}Made with {made}.</small>\n'
 
 
@@ -139,20 +139,20 @@ def expected(entry: Entry) -> str:
 
 
 def open_claims() -> str:
-    """Every claim that was not found to hold, with its values one by one."""
+    """Every claim that was not matching to hold, with its single values."""
     entries = [entry for name in own() for entry in latest(name, root=None)]
     groups = {
-        "does not hold": "## Found false\n\nThe whole interval lies on the wrong side of the threshold.\n",
-        "not resolved at this scale": "## Not resolved\n\nThe interval reaches over the threshold: so many seeds at "
-        "this size cannot tell. That is neither a yes nor a no.\n",
-        "cannot be judged here": "## Not judged\n\nSomething was missing when they were measured.\n",
+        "does not hold": "## Does not hold\n\nThe whole interval lies on the wrong side of the threshold.\n",
+        "not resolved at this scale": "## Not resolved\n\nThe interval contains the threshold: these seeds at this "
+        "size do not decide the claim.\n",
+        "cannot be judged here": "## Not judged\n\nA requirement was missing when they were measured.\n",
         "not measured yet": "## Not measured yet\n",
     }
     parts = [summary(entries) + ".\n"]
     for name, heading in groups.items():
-        found = [entry for entry in entries if verdict(entry) == name]
-        if found:
-            parts += [heading, *map(_open_claim, found)]
+        matching = [entry for entry in entries if verdict(entry) == name]
+        if matching:
+            parts += [heading, *map(_open_claim, matching)]
     return "\n".join(parts)
 
 
@@ -182,7 +182,7 @@ def _open_claim(entry: Entry) -> str:
 
 
 def results_tables() -> str:
-    """What each system takes and gives, field by field."""
+    """Inputs and results of each system, field by field."""
     parts = []
     for name in own():
         system = catalogue.load(name)
@@ -209,7 +209,7 @@ def run_table(name: str) -> str:
     labels = {v: system.variants[v].label if v in system.variants else v for v in stored.rows}
     found = {v: row.metrics for v, row in stored.rows.items()}
     seeds = len(stored.environment.seeds)
-    spread = f"mean and deviation of {seeds} seeds" if seeds > 1 else "one seed"
+    spread = f"mean and standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
     parts = [
         f"Preset `{stored.preset}`, test data, {spread}. {_sentence(stored.data)}\n",
         _metrics(system.metrics, labels, found),
@@ -223,13 +223,13 @@ def run_table(name: str) -> str:
 
 
 def _age(name: str, stored: results.StoredRun | results.StoredBench) -> str:
-    """Code goes on: what was measured with other code says so, where pages are not kept."""
+    """A note if something was measured with other code; only on pages that are not kept in the repository."""
     old = results.age(name, stored)
     return f" ({old})" if old else ""
 
 
 def _sentence(data: str) -> str:
-    """What systems say of their embedded data is one or several; of other data its place is known."""
+    """The description of the data as a sentence."""
     return cell(data).rstrip(".") + "." if " " in data else f"Data: `{data}`."
 
 
@@ -256,7 +256,7 @@ def _values(values: Iterable[float | None], metric: Metric) -> str:
 
 
 def cost_table() -> str:
-    """What each stored run cost, variant by variant."""
+    """The cost of each stored run, by variant."""
     parts = []
     for name in own():
         stored = results.run(name)
@@ -283,7 +283,7 @@ def cost_table() -> str:
 
 
 def cost_claims() -> str:
-    """Claims of cost, of all systems."""
+    """Cost claims of all systems."""
     entries = [entry for name in own() for entry in latest(name, root=None) if entry.claim.kind == "cost"]
     rows = [
         [
@@ -300,7 +300,7 @@ def cost_claims() -> str:
 
 
 def bench_table() -> str:
-    """What ``vergence bench --store`` kept: times as bars, so that they are seen at a glance."""
+    """Results of ``vergence bench --store``, with speed-ups as bars."""
     parts = []
     for name in own():
         stored = results.bench(name)
@@ -318,13 +318,13 @@ def bench_table() -> str:
                 ]
             )
         made = made_with(stored.command, stored.environment)
-        columns = ["what", "against", "times as fast (quartiles)", "times as small"]
+        columns = ["what", "against", "speed-up (quartiles)", "times as small"]
         parts += [f"### {name}\n", table(columns, rows), small(made)]
-    return "\n".join(parts) if parts else "No bench is stored yet: `vergence bench NAME --store` keeps one.\n"
+    return "\n".join(parts) if parts else "No benchmark is stored yet: `vergence bench NAME --store` stores one.\n"
 
 
 def bar(ratio: float) -> str:
-    """How many times as fast, as a bar: its length grows with the logarithm, one hundred times fill it."""
+    """A speed-up as a bar on a logarithmic scale; 100 fills it."""
     from math import log10
 
     width = max(2, min(100, round(50 * log10(max(ratio, 1.0)))))
@@ -335,7 +335,7 @@ def bar(ratio: float) -> str:
 
 
 def systems_table() -> str:
-    """A row a system, for the front page of the repository."""
+    """One row per system, for the front page of the repository."""
     rows = []
     for name in own():
         about, link = catalogue.about(name), f"[{name}]({catalogue.folder(name).relative_to(ROOT)}/README.md)"
@@ -355,7 +355,7 @@ def tally(entries: Sequence[Entry]) -> str:
 
 
 def wall(style: str = "wall") -> str:
-    """A card a system: its picture, its name, what it is for."""
+    """One card per system: picture, name and tasks."""
     cards = []
     for name in own():
         about = catalogue.about(name)
@@ -369,7 +369,7 @@ def wall(style: str = "wall") -> str:
 
 
 def with_systems(readme: str) -> str:
-    """A README with its table of systems made anew."""
+    """The README with its table of systems regenerated."""
     before, rest = readme.split(BEGIN)
     after = rest.split(END)[1]
     return f"{before}{BEGIN}{systems_table()}{END}{after}"
@@ -379,7 +379,7 @@ def with_systems(readme: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Plain text as it is, inside a table too."""
+    """Escape plain text for use in a table."""
     for sign in "\\|*_<[`":
         text = text.replace(sign, "&lt;" if sign == "<" else f"\\{sign}")
     return " ".join(text.split())
@@ -391,7 +391,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def turned(labels: Sequence[str], columns: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """Labels down the side, or along the top where there are more columns than labels and no room for them."""
+    """A table with one row per label, transposed if it has too many columns and fewer labels."""
     if len(columns) > UPRIGHT and len(labels) < len(columns):
         return table(["", *map(cell, labels)], [[c, *(row[n] for row in body)] for n, c in enumerate(columns)])
     return table(["", *columns], [[cell(label), *row] for label, row in zip(labels, body, strict=True)])
@@ -405,7 +405,7 @@ def short(number: float) -> str:
 
 
 def main() -> int:
-    """Write what is kept in the repository, or with ``--check`` say what is out of date."""
+    """Write the files kept in the repository, or with ``--check`` report which are out of date."""
     made = {LEDGER: ledger(), README: with_systems(README.read_text(encoding="utf-8"))}
     old = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     for path in old:

@@ -1,11 +1,11 @@
-"""How trackers that were trained on photographs follow a real sequence: measures, keeps the numbers, draws a page.
+"""Evaluate trackers trained on photographs on a real sequence, and write a page with a plot.
 
     vergence train sesiam --preset natural --variant siamfc
     vergence train sesiam --preset natural --variant se-siamfc
     python docs/sesiam_sequence.py vot:PATH siamfc=FILE se-siamfc=FILE
 
-FILE is each run's last.safetensors. Writes docs/pages/sesiam.md, sesiam.json and sesiam.png: overlaps alone, for the
-frames are not ours to show. ``--draw`` draws and writes again from what was measured last.
+FILE is each run's last.safetensors. Writes docs/pages/sesiam.md, sesiam.json and sesiam.png: overlaps only, since
+the frames may not be redistributed. ``--draw`` draws and writes again from the last measurement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from vergence import api
+import vergence
 from vergence.core.files import write_json, write_text
 from vergence.data.layouts import find
 from vergence.runs.versions import environment
@@ -39,29 +39,30 @@ FROM_AXIS = "SE-SiamFC, size from its own axis"
 
 PAGE = """# Tracking a real sequence
 
-Trackers of the preset `natural` (crops of 63 and 127 pixels, a quarter of the published width), trained here on things
-cut from the photographs that come with scikit-image and on nothing else, follow the sequence *{name}* of VOT ({frames}
-frames) from its first frame. The overlap is that of the box with the sequence's polygon.
+Trackers of the preset `natural` (crops of 63 and 127 pixels, a quarter of the published width), trained here only on
+objects cut from scikit-image's photographs, follow the sequence *{name}* of VOT ({frames}
+frames) from its first frame. The overlap is between the box and the sequence's polygon.
 
 ![The overlap of every frame](sesiam.png)
 
 {table}
 
-*Lost at* is the first frame without overlap, with no help from then on; *failures* counts how often a tracker has to be
-started again by VOT's protocol. A turned target is given as a turned box, which no upright box can cover whole: the
-boxes that trackers are started with would have a mean overlap of {ceiling:.2f} if they followed perfectly.
+*Lost at* is the first frame without overlap, without restarts; *failures* is the number of restarts by VOT's protocol.
+The ground truth of a rotated target is a rotated box, which no upright box can match: the upright boxes of the ground
+truth have a mean overlap of {ceiling:.2f}.
 
-All of this is made by `python docs/sesiam_sequence.py vot:PATH siamfc=FILE se-siamfc=FILE` after
+This page is written by `python docs/sesiam_sequence.py vot:PATH siamfc=FILE se-siamfc=FILE` after
 `vergence train sesiam --preset natural` with both variants; the numbers are in `docs/pages/sesiam.json`, with the
-machine and the versions they were made with.
+machine and versions.
 """
 
 
 def measure(source: str, weights: dict[str, Path]) -> dict:
-    """Every tracker on the first sequence of the source, in one pass and with restarts."""
-    found = find(source, SYSTEM.layouts)
-    assert found is not None
-    track = found[0].read(found[1], "test").sequences[0]
+    """Evaluate every tracker on the first sequence of the source, in one pass and with restarts."""
+    layout = find(source, SYSTEM.layouts)
+    assert layout is not None
+    reader, path = layout
+    track = reader.read(path, "test").sequences[0]
     polygons = track.polygons
     assert polygons is not None, "the sequence needs polygons"
     height, width = track.frames[0].shape[:2]
@@ -71,7 +72,8 @@ def measure(source: str, weights: dict[str, Path]) -> dict:
 
     trackers = {}
     for name, file in weights.items():
-        network, identity = api.load(file), api.describe(file)
+        model = vergence.load(file)
+        network, identity = model.module, model.identity
         readings = {LABELS.get(name, name): identity.config.inference}
         if len(network.scales) > 1:
             readings[FROM_AXIS] = replace(identity.config.inference, reading="axis", damping=AXIS["inference.damping"])
@@ -94,7 +96,7 @@ def measure(source: str, weights: dict[str, Path]) -> dict:
 
 
 def steps(weights: Path) -> int:
-    """How far the run was when its weights were taken: it may have been stopped."""
+    """Number of training steps of a run, which may have been stopped early."""
     records = (weights.parent / "metrics.jsonl").read_text().splitlines()
     return max(json.loads(line).get("total", 0) for line in records)
 
@@ -127,10 +129,10 @@ def main() -> None:
         write_json(PAGES / "sesiam.json", measure(given.source, {name: Path(file) for name, _, file in pairs}))
     elif not given.draw:
         options.error("give vot:PATH and weights, or --draw")
-    found = json.loads((PAGES / "sesiam.json").read_text())
-    overlaps = {name: np.array(held["overlaps"], float) for name, held in found["trackers"].items()}
-    over_time(PAGES / "sesiam.png", overlaps, f"{found['name']}: overlap of every frame [mean]")
-    write_text(PAGES / "sesiam.md", PAGE.format(table=table(found), **found))
+    measured = json.loads((PAGES / "sesiam.json").read_text())
+    overlaps = {name: np.array(held["overlaps"], float) for name, held in measured["trackers"].items()}
+    over_time(PAGES / "sesiam.png", overlaps, f"{measured['name']}: overlap of every frame [mean]")
+    write_text(PAGES / "sesiam.md", PAGE.format(table=table(measured), **measured))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One picture of all systems, for the front pages: their stored pictures, cut to the same size, with their names.
+"""Draw one picture of all systems for the front pages: their stored pictures, cropped to one size, with names.
 
 ``python docs/wall.py`` writes ``docs/pages/wall.png``.
 """
@@ -15,12 +15,12 @@ from vergence import catalogue
 PLACE = Path(__file__).parent / "pages" / "wall.png"
 COLUMNS, TILE, LABEL, GAP = 4, (320, 200), 34, 10
 SHOWN = 720
-"""Pixels of a picture's width that a tile shows, from its upper left: it is for looking, not for reading."""
+"""Width in pixels of the part that a tile shows, from the upper left of a picture."""
 GROUND, FRAME, INK = "#eef1f4", "#ffffff", "#23415f"
 
 
 def tile(path: Path) -> Image.Image:
-    """The part of a picture that stands for it, in the shape of a tile."""
+    """Crop of a picture in the shape of a tile."""
     with Image.open(path) as opened:
         picture = opened.convert("RGB")
     part = picture.crop((0, 0, min(picture.width, SHOWN), picture.height))

@@ -1,10 +1,10 @@
-"""Put a block into a network of your own, and train it.
+"""Add a block to your own network, and train it.
 
     python examples/own_network.py
 
-The network below is plain PyTorch. Its task: do two marks at opposite edges of a picture have the same colour? Nothing
-in it sees both marks at once, so it hardly can. One line gives it a block in which every position looks at every other.
-Takes half a minute to a minute on one core.
+The network below is plain PyTorch. Its task: do two marks at opposite edges of a picture have the same colour? No
+receptive field covers both marks, so it hardly can. One line adds a block in which every position attends to every
+other. Takes half a minute to a minute on one core.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vergence.recognition.synth import relations
 
 
 def network() -> nn.Sequential:
-    """Three convolutions, an average over all places, a decision: a cell sees 15 pixels, the marks are 18 apart."""
+    """Three convolutions, global pooling, a classifier. The receptive field is 15 pixels; the marks are 18 apart."""
     layers: list[nn.Module] = []
     for inputs, outputs in ((3, 16), (16, 32), (32, 32)):
         layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1), nn.BatchNorm2d(outputs), nn.ReLU()]
@@ -30,7 +30,7 @@ def network() -> nn.Sequential:
 
 
 def train(model: nn.Module, images: torch.Tensor, labels: torch.Tensor, steps: int, batch: int = 64) -> None:
-    """The loop that you have already."""
+    """An ordinary training loop."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.01, total_steps=steps)
     model.train()

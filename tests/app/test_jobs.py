@@ -111,7 +111,7 @@ def test_a_crash_is_a_sentence_for_the_visitor_and_a_traceback_for_the_terminal(
     job = ask(jobs, "raise RuntimeError('secret')")
     until(lambda: job.over)
     assert "secret" not in job.error
-    assert "the terminal that runs the gallery says why" in job.error
+    assert "see the terminal that runs the gallery" in job.error
     until(lambda: "RuntimeError: secret" in capsys.readouterr().err)
 
 

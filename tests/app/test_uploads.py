@@ -59,7 +59,7 @@ def test_a_file_outside_the_upload_folder_is_not_used_however_it_is_reached(tmp_
         with pytest.raises(VergenceError, match="only files that were uploaded here"):
             inside(path, uploads)
     for path in (uploads / "gone.png", "\0", "a" * 5000):
-        with pytest.raises(VergenceError, match="not there any more"):
+        with pytest.raises(VergenceError, match="no longer exists"):
             inside(path, uploads)
     assert inside(png(uploads / "own.png"), uploads) == (uploads / "own.png").resolve()
 
@@ -196,7 +196,7 @@ def test_clouds_that_are_none_or_too_large_or_would_run_code_are_refused(tmp_pat
     np.save(tmp_path / "d.npy", np.zeros((1, 3)))
     lie = (tmp_path / "d.npy").read_bytes().replace(b"(1, 3), }          ", b"(99999999, 3), }   ")
     (tmp_path / "d.npy").write_bytes(lie)
-    refused(Kind.CLOUD, [tmp_path / "d.npy"], tmp_path, "d.npy is not whole")
+    refused(Kind.CLOUD, [tmp_path / "d.npy"], tmp_path, "d.npy is damaged")
 
 
 def test_a_graph_is_known_by_its_content(tmp_path):
@@ -219,7 +219,7 @@ def test_what_is_no_graph_is_refused(tmp_path, content):
 def test_a_graph_that_declares_entities_is_refused(tmp_path):
     text = '<?xml version="1.0"?><!DOCTYPE g [<!ENTITY x SYSTEM "file:///etc/passwd">]><graphml>&x;</graphml>'
     (tmp_path / "a.graphml").write_text(text)
-    refused(Kind.GRAPH, [tmp_path / "a.graphml"], tmp_path, "declares things that a graph does not need")
+    refused(Kind.GRAPH, [tmp_path / "a.graphml"], tmp_path, "contains declarations that a graph does not need")
 
 
 # Folders --------------------------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def test_a_zip_of_a_kind_to_come_is_told_from_a_damaged_one(tmp_path):
     content = path.read_bytes()
     listed = content.index(b"PK\x01\x02")  # then the version that made it, and the one that is needed
     path.write_bytes(content[: listed + 6] + struct.pack("<H", 99) + content[listed + 8 :])
-    refused(Kind.FOLDER, [path], tmp_path, "a.zip is a zip of a kind that cannot be read")
+    refused(Kind.FOLDER, [path], tmp_path, "a.zip is a zip of an unsupported kind")
     path.write_bytes(content[:listed] + b"XXXX" + content[listed + 4 :])
     refused(Kind.FOLDER, [path], tmp_path, "a.zip is not a whole zip")
 

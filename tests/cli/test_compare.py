@@ -87,7 +87,7 @@ def test_runs_of_other_versions_and_unfinished_ones_compare_too(three, here, cap
 def test_people_get_tables(three, capsys):
     assert main(["compare", *three]) == 0
     said = capsys.readouterr().out
-    for word in ("train.optimiser.lr", "B − A", "C − A", "squared error", "the curves of A and C part at step"):
+    for word in ("train.optimiser.lr", "B − A", "C − A", "squared error", "the curves of A and C diverge at step"):
         assert word in said
     assert "the curves of A and B are equal in all" in said
 

@@ -31,7 +31,7 @@ def test_a_whole_data_set_is_counted(here, capsys):
     assert (train["samples"], val["samples"], test["samples"]) == (20, 4, 4)
     assert train["classes"] == 10
     assert train["per_class"] == [0, 5]
-    assert train["parts"] == {"0": "uint8 (3, 32, 32)", "1": "whole numbers 0 to 9"}
+    assert train["parts"] == {"0": "uint8 (3, 32, 32)", "1": "integers from 0 to 9"}
 
 
 def test_sizes_that_differ_are_a_range(here, capsys):
@@ -98,8 +98,8 @@ def test_values_that_are_not_numbers_are_named(here, monkeypatch):
     fake_layout(monkeypatch, lambda path, split: [{"points": cloud} for cloud in clouds])
     found = datacheck.check(f"fake:{here}")
     assert [p for p in found.problems if "'train'" in p] == [
-        "sample 1 of 'train' holds values that are not numbers (points)",
-        "sample 2 of 'train' holds values that are not numbers (points)",
+        "sample 1 of 'train' has values that are not finite (points)",
+        "sample 2 of 'train' has values that are not finite (points)",
     ]
 
 
@@ -121,11 +121,11 @@ def test_a_reader_that_fails_in_its_own_way_is_one_sentence_a_sample(here, monke
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ([], "needs to know what to do"),
+        ([], "needs a subcommand"),
         (["chek"], "vergence data has no 'chek' (did you mean 'check'?)"),
         (["check", "cifar9:x"], "no layout 'cifar9'"),
         (["check", "cifar10:nowhere"], "nowhere does not exist; expected cifar-10-batches-py or -bin"),
-        (["check", "embedded"], "embedded data is made, not read"),
+        (["check", "embedded"], "embedded data is generated, not read"),
         (["check", "x", "--system", "sln"], "no system 'sln'"),
         (["check", "cifar10:x", "--system", "fake-game"], "fake-game has no layout 'cifar10'"),
         (["check", "cifar10:x", "--workers", "-1"], "workers is a number"),

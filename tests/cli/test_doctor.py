@@ -41,7 +41,7 @@ def test_this_set_up_is_sound(here, capsys):
 def test_people_get_a_table(here, quick, capsys):
     assert main(["doctor", "--quiet"]) == 0
     said = capsys.readouterr().out
-    assert "this set-up is sound" in said
+    assert "this installation is sound" in said
 
 
 def dies(tmp_path, monkeypatch, line):

@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from vergence.contract.config import differences, digest, from_json, override, to_json
+from vergence.contract.config import differences, digest, documented, from_json, override, to_json
 from vergence.core.errors import VergenceError
 
 
@@ -118,3 +118,17 @@ def test_of_several_dataclasses_the_one_with_the_given_fields_is_read_and_its_er
         from_json(_Owner, {"pet": {"tricks": "roll", "name": "Rex"}})
     with pytest.raises(VergenceError, match=r"config.pet expects _Cat or _Dog"):
         from_json(_Owner, {"pet": {"wings": 2}})
+
+
+@dataclass(frozen=True)
+class _Documented:
+    rate: float = 0.1
+    """Of the
+    optimiser."""
+    steps: int = 1
+    seed: int = 0
+
+
+def test_the_docstrings_of_fields_are_read_from_the_source():
+    assert documented(_Documented) == {"rate": "Of the optimiser.", "steps": ""}
+    assert documented(type("Made", (), {})) == {}

@@ -25,10 +25,9 @@ import torch
 import vergence
 from helpers import short, start, stop_and_go_on
 from vergence import catalogue
-from vergence.app.form import documented
 from vergence.cli.main import main
 from vergence.contract.claims import judge
-from vergence.contract.config import from_json, to_json
+from vergence.contract.config import documented, from_json, to_json
 from vergence.contract.context import Context
 from vergence.contract.data import Layout
 from vergence.contract.identity import Identity

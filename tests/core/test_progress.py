@@ -12,14 +12,24 @@ def test_lines_say_how_far_and_how_long(monkeypatch):
     stream = io.StringIO()
     lines = Lines(stream, seconds=10)
     task = lines.start("train", 100)
-    for step in range(1, 51):
+    for step in range(1, 53):
         now[0] += 1
         lines.update(task, step, f"loss {step}")
     lines.finish(task)
-    said = stream.getvalue().splitlines()
-    assert said[0] == "train: 10/100 in 0:10, 1:30 left  loss 10"
-    assert len(said) == 6
-    assert said[-1].startswith("train: 50/100 in 0:50")
+    shown = stream.getvalue().splitlines()
+    assert shown[0] == "train: 10/100 in 0:10, 1:30 left  loss 10"
+    assert len(shown) == 6
+    assert shown[-1].startswith("train: 52/100 in 0:52")
+
+
+def test_lines_show_the_end_of_a_task_once(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    stream = io.StringIO()
+    lines = Lines(stream, seconds=10)
+    for _ in lines.track(range(8), "runs"):
+        now[0] += 30
+    assert [line.split()[1] for line in stream.getvalue().splitlines()] == [f"{done}/8" for done in range(1, 9)]
 
 
 def test_a_piece_of_work_that_takes_no_time_needs_no_line():

@@ -3,9 +3,11 @@
 from functools import partial
 
 import numpy as np
+import torch
 from PIL import Image
 
 from vergence.drawing.figure import PALETTE, Growth, colours, figure, growth, saved
+from vergence.drawing.grid import Panel, grid
 from vergence.drawing.page import write_page
 
 
@@ -33,6 +35,12 @@ def test_growth_times_what_there_is_at_each_size_in_turns(tmp_path):
     assert called == [(name, n) for n, some in zip((1, 2, 4), in_turns, strict=True) for name in 3 * some]
     assert (tmp_path / "g.png").stat().st_size > 1000
     assert [[n for n, _ in given[0][name]] for name in ("ours", "theirs")] == [[1, 2, 4], [1, 2]]
+
+
+def test_a_grid_takes_floats_outside_the_unit_range_without_a_warning(tmp_path, caplog):
+    picture = torch.linspace(-0.2, 1.2, 3 * 4 * 4).reshape(3, 4, 4)  # as after bicubic resizing
+    assert grid(tmp_path / "g.png", [[Panel(picture, "overshoot")]]).exists()
+    assert caplog.text == ""
 
 
 def test_a_page_escapes_what_it_is_given_and_keeps_its_style(tmp_path):

@@ -122,7 +122,7 @@ def test_a_signal_stops_every_child_and_the_same_command_goes_on_to_the_same_bit
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "goes on from here" in said
+    assert "resumes from here" in said
     assert not any(str(tmp_path) in line for line in running()), "a child is still there"
     assert len(list(tmp_path.glob("a/fake-byhand/*/checkpoints/0*"))) == 2
     assert not list(tmp_path.glob("a/fake-byhand/*/result.json"))
@@ -159,7 +159,7 @@ def test_evidence_is_only_what_a_claim_named(tmp_path):
     shelf = RunEvidence(catalogue.load("fake-byhand"), {NEEDS[0]: done[0]})
     assert "error" in shelf.metrics(NEEDS[0])
     assert shelf.model(NEEDS[0])(__import__("torch").zeros(1, 6)).shape == (1, 1)
-    with pytest.raises(VergenceError, match="does not name"):
+    with pytest.raises(VergenceError, match="does not list"):
         shelf.metrics(NEEDS[1])
 
 

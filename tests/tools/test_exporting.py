@@ -117,7 +117,7 @@ class Rows(nn.Module):
 
 
 def test_code_that_depends_on_values_is_named_with_its_module(tmp_path, capfd):
-    with pytest.raises(CannotExport, match=r"\(Undecided at '1.0'\): what it computes decides which way its code goes"):
+    with pytest.raises(CannotExport, match=r"\(Undecided at '1.0'\): its control flow depends on computed values"):
         written(Undecided(), tmp_path / "a.pt2")
     with pytest.raises(CannotExport, match=r"\(Leaves at '1.0'\): .*numpy"):
         written(Leaves(), tmp_path / "a.pt2")

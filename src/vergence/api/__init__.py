@@ -1,1 +1,1 @@
-"""The Python door: everything the commands do is a short call."""
+"""The Python interface: every command is also a short function call."""

@@ -34,7 +34,7 @@ _IDENTITY = "vergence_identity"
 
 
 class Model:
-    """A system ready for use: its network with weights (if it has one), and what it is."""
+    """A system ready for use: its network with weights (if it has one) and its identity."""
 
     def __init__(self, system: AnySystem, identity: Identity, module: nn.Module | None, origin: str = "") -> None:
         self.system, self.identity, self.module, self.origin = system, identity, module, origin
@@ -44,29 +44,29 @@ class Model:
         return f"<vergence model of {self.identity.system!r}{variant}: {self.origin or 'no weights needed'}>"
 
     def __call__(self, *inputs: Tensor) -> Any:
-        """What the network itself gives."""
+        """Output of the network."""
         if self.module is None:
             raise self.system.not_offered("network")
         return self.module(*inputs)
 
     def predict(self, *, machine: Machine | None = None, progress: Progress | None = None, **inputs: Any) -> Any:
-        """Use it: ``model.predict(first=cloud_a, second=cloud_b)`` gives a :class:`Result`.
+        """Predict: ``model.predict(first=cloud_a, second=cloud_b)`` returns a :class:`Result`.
 
-        Paths, NumPy arrays, tensors and PIL pictures are taken alike. A field that takes one thing may be given a list:
-        the results then come as a list.
+        Inputs may be paths, NumPy arrays, tensors or PIL images. A field for a single value may be batch a list; the
+        results are then a list too.
         """
         kind = self.system.settings.inputs
         if kind is None or not self.system.offers("infer"):
             raise self.system.not_offered("prediction")
-        given: list[Any] = make_inputs(kind, inputs, f"the inputs of {self.identity.system}")
-        if self.module is None and any(map(self.system.needs_model, given)):
+        batch: list[Any] = make_inputs(kind, inputs, f"the inputs of {self.identity.system}")
+        if self.module is None and any(map(self.system.needs_model, batch)):
             raise VergenceError(f"this needs weights of {self.identity.system}: vergence.load(FILE)")
-        return several(self.infer(given, machine, progress))
+        return several(self.infer(batch, machine, progress))
 
     def infer(
         self, inputs: Sequence[Any], machine: Machine | None = None, progress: Progress | None = None
     ) -> list[Result]:
-        """Results of inputs that are already of the system's type."""
+        """Predict on inputs that are already of the system's type: one result per input."""
         used, shown = machine or Machine(), progress or Progress()
         return infer(self.system, self.identity, self.module, inputs, used, shown)
 
@@ -91,8 +91,8 @@ class Model:
     def export(self, path: str | Path, to: Target | None = None) -> Exported:
         """Write the network for other programs: ``model.export("model.onnx")``.
 
-        ``to`` is ``onnx`` or ``torch``; if it is not given, the name's ending says it. The file is run beside the model
-        before it is kept.
+        ``to`` is ``onnx`` or ``torch``, by default chosen by the file suffix. The file's outputs are compared with the
+        model's before it is kept.
         """
         target = Path(path)
         kind = to or next((kind for kind, suffix in SUFFIXES.items() if target.suffix == suffix), None)
@@ -106,15 +106,15 @@ class Model:
 def create(name: str, variant: str | None = None, preset: str = "paper", **facts: Any) -> nn.Module:
     """A system's network as published, untrained: ``create("snl", variant="nl", classes=10)``.
 
-    ``facts`` are what the data would decide, such as the number of classes; those left out are as published.
+    ``facts`` are values that data would determine, such as the number of classes; by default those of the paper.
     """
     system = catalogue.load(name)
     if not system.offers("build"):
         raise system.not_offered("model")
     config = system.configure(preset, variant)
-    given: Any = from_json(system.settings.facts, to_json(_facts(system, preset, facts)), f"create({name!r})")
-    module: nn.Module = system.build(config, given)
-    return _named(module, Identity(name, preset, variant or "", config, given))
+    values: Any = from_json(system.settings.facts, to_json(_facts(system, preset, facts)), f"create({name!r})")
+    module: nn.Module = system.build(config, values)
+    return _named(module, Identity(name, preset, variant or "", config, values))
 
 
 def _facts(system: AnySystem, preset: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,8 +132,8 @@ def _facts(system: AnySystem, preset: str, given: Mapping[str, Any]) -> dict[str
 
 
 def load(what: str | Path | Run, weights: str | Path | None = None) -> Model:
-    """A model ready for use: ``load("flot")`` with the weights that come with it, ``load("last.safetensors")`` from a
-    weights file, which alone is enough, or ``load("flot", "model.tar")`` with weights of the paper's authors."""
+    """A model ready for use: ``load("flot")`` with its starter weights, ``load("last.safetensors")`` from a weights
+    file alone, or ``load("flot", "model.tar")`` with the weights published by the paper's authors."""
     if isinstance(what, Run):
         if what.weights is None:
             raise VergenceError(f"{what.folder} has no weights yet")
@@ -171,9 +171,9 @@ def describe(model: Model | nn.Module | str | Path) -> Identity:
 
 
 def features(model: Model | nn.Module, at: str | Sequence[str], *inputs: Tensor) -> dict[str, Tensor]:
-    """What the named modules of any network give for ``inputs``: ``features(model, ["layer2", "layer3"], images)``.
+    """Outputs of the named modules of any network for ``inputs``: ``features(model, ["layer2", "layer3"], images)``.
 
-    The network is run once, to its end. Gradients flow as in an ordinary call.
+    Runs one full forward pass; gradients flow as usual.
     """
     network = model.module if isinstance(model, Model) else model
     if network is None:
@@ -191,7 +191,7 @@ def features(model: Model | nn.Module, at: str | Sequence[str], *inputs: Tensor)
 
 
 def as_model(model: Model | nn.Module | str | Path) -> Model:
-    """A model from whatever names one: itself, a network made by ``create``, a system's name or a weights file."""
+    """A :class:`Model` from a model, a network made by ``create``, a system's name or a weights file."""
     if isinstance(model, Model):
         return model
     if isinstance(model, nn.Module):

@@ -45,8 +45,8 @@ def predict(
     progress: Progress | None = None,
     **inputs: Any,
 ) -> Any:
-    """Use a model, a weights file or, by name, a system with the weights that come with it:
-    ``predict("flot", first="a.ply", second="b.ply")`` gives a :class:`Result`."""
+    """Predict with a model, a weights file, or the starter weights of a named system:
+    ``predict("flot", first="a.ply", second="b.ply")`` returns a :class:`Result`."""
     return as_model(model).predict(machine=machine, progress=progress, **inputs)
 
 
@@ -69,12 +69,12 @@ def export(model: Model | nn.Module | str | Path, path: str | Path, *, to: Targe
 
 
 def check_data(source: str, system: str = "", workers: int = 0, progress: Progress | None = None) -> DataCheck:
-    """Read every split and sample of ``LAYOUT:PATH``; what is wrong is in ``problems``."""
+    """Read every split and sample of ``LAYOUT:PATH``; errors are listed in ``problems``."""
     return datacheck.check(source, system, workers, progress)
 
 
 def compare(*runs: str | Path | Run) -> Comparison:
-    """What changed between runs, given by their folders."""
+    """Differences between runs, given by their folders."""
     return comparison.compare([run.folder if isinstance(run, Run) else Path(run) for run in runs])
 
 
@@ -96,7 +96,7 @@ def train(
     progress: Progress | None = None,
 ) -> Run:
     """Train one variant: ``train("snl", variant="nl", changes={"train.epochs": 3})``. The run's folder holds everything
-    needed to repeat it; ``resume`` carries on one that was stopped."""
+    needed to repeat it; ``resume`` continues one that was stopped."""
     shown = progress or Progress()
     if resume is not None:
         run = resume if isinstance(resume, Run) else Run.open(Path(resume))
@@ -158,8 +158,8 @@ def run(
     progress: Progress | None = None,
     command: str = "",
 ) -> PaperRun:
-    """Train the headline variants (or take the runs there are), check the claims that go with them, and write one HTML
-    report. ``every`` takes all variants, ``claimed`` all seeds that claims name."""
+    """Train the headline variants (or reuse finished runs), check the claims about them, and write one HTML report.
+    ``every`` adds the other variants, ``claimed`` all seeds that claims need."""
     system, shown = catalogue.load(name), progress or Progress()
     if seeds < 1:
         raise VergenceError(f"at least one seed is needed, got {seeds}")
@@ -207,7 +207,7 @@ def _seeds(system: AnySystem, preset: str, variant: str, seeds: int, claimed: bo
 
 
 def _judge(system: AnySystem, plan: RunPlan, progress: Progress, command: str, there: set[Needs]) -> list[Entry]:
-    """Exact claims now, and empirical ones whose runs are all here; the others as they are known."""
+    """Judge exact claims, and empirical ones whose runs all exist; the other claims keep their latest result."""
     name = system.about.name
     ready = [c for c in system.claims if c.kind == "exact" or (c.needs and there.issuperset(c.needs))]
     if ready:
@@ -231,14 +231,15 @@ def claims(
     progress: Progress | None = None,
     command: str = "",
 ) -> list[Entry]:
-    """Measure the claims of some systems (of all, if none is named) and judge them by the rule fixed beforehand.
+    """Measure the claims of the named systems (default: all) and judge each by its fixed threshold.
 
-    ``kind`` is exact, cost, empirical, several with commas, or all; ``known`` gives what has been measured already.
+    ``kind`` is exact, cost, empirical, several of these separated by commas, or all; ``known`` measures nothing and
+    returns the latest results.
     """
     wanted, shown = _kinds(kind), progress or Progress()
     systems = names or tuple(catalogue.names())
     for name in systems:
-        catalogue.about(name)  # a mistyped name is found before anything is trained
+        catalogue.about(name)  # reject a mistyped name before anything is trained
     _refuse_unknown_ids(only, systems)
     if store:
         refuse_uncommitted()
@@ -263,8 +264,8 @@ def replay(
     progress: Progress | None = None,
     command: str = "",
 ) -> dict[str, tuple[Replay | None, list[Entry]]]:
-    """Repeat the first steps behind every stored result and judge the exact claims again: by system, where traces
-    differ, and the claims."""
+    """Repeat the first training steps of every stored result and judge the exact claims again. Returns by system the
+    replay (where traces differ) and the claims."""
     if store:
         refuse_uncommitted()
     plan, shown = RunPlan(runs, jobs), progress or Progress()
@@ -296,7 +297,7 @@ def _refuse_unknown_ids(only: Sequence[str], names: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """Ratios of time and memory, and what the engine adds to a training step."""
+    """Ratios of time and memory, and the engine's overhead per training step."""
 
     contests: list[dict[str, Any]]
     steps: list[dict[str, Any]]
@@ -314,13 +315,13 @@ def bench(
     progress: Progress | None = None,
     command: str = "",
 ) -> BenchResult:
-    """Time each operator of some systems (of all, if none is named) against its plain form and its peers, interleaved
-    in one process: ratios, not seconds."""
+    """Time each operator of the named systems (default: all) against its plain form and its peers, interleaved in one
+    process. Results are ratios, not seconds."""
     if rounds < 2 or threads < 1:
         raise VergenceError("bench needs at least 2 rounds and 1 thread")
     for name in names:  # before anything is timed
         if catalogue.bench(name) is None and not has_bare_loop(catalogue.load(name)):
-            raise VergenceError(f"{name} has no bench: there is nothing to time")
+            raise VergenceError(f"{name} has no benchmark")
     if store:
         refuse_uncommitted()
     if not busy:

@@ -1,5 +1,5 @@
-"""The gallery: every system of the catalogue as a page on this machine, with what was measured and a demo to try.
+"""The gallery: a local web page with results and a live demo of every system in the catalogue.
 
-Only :mod:`vergence.app.pages` and :mod:`vergence.app.server` need Gradio (the extra ``app``); what checks uploads,
-draws forms from a system's inputs and runs jobs stands without it.
+Only :mod:`vergence.app.pages` and :mod:`vergence.app.server` need Gradio (the extra ``app``); uploads, forms and
+jobs work without it.
 """

@@ -1,24 +1,19 @@
-"""A form from a system's typed inputs: what to ask for, in which order, and how to say it.
+"""Forms generated from a system's typed inputs.
 
-Points and boxes are chosen by clicking on what comes before them. Texts that name files, as their help says, are left
-to the command line; and whatever a visitor types in the others never becomes a path (:func:`safe_text`).
+Points and boxes are chosen by clicking on a picture field before them. Text fields for file names, recognised by their
+help, are left out; text in the others is never used as a path (:func:`safe_text`).
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
 import math
 import re
-import textwrap
 import typing
 from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
 from typing import Any
 
-from vergence.contract.config import from_json
+from vergence.contract.config import documented, from_json
 from vergence.contract.inputs import Kind, kinds
 from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError
@@ -26,7 +21,7 @@ from vergence.core.errors import VergenceError
 FILES = (Kind.IMAGE, Kind.IMAGES, Kind.VIDEO, Kind.VIDEOS, Kind.CLOUD, Kind.FOLDER, Kind.GRAPH)
 """Kinds that are uploaded."""
 SHOWN = (Kind.IMAGE, Kind.IMAGES, Kind.VIDEO, Kind.VIDEOS)
-"""Kinds that have a picture to click on."""
+"""Kinds with a picture to click on."""
 PICKED = (Kind.POINTS, Kind.BOXES)
 LONGEST_TEXT = 2000
 _FILE = re.compile(r"\bfile\b|\bcsv\b|\bfolder\b|^Weights\b")
@@ -34,7 +29,7 @@ _FILE = re.compile(r"\bfile\b|\bcsv\b|\bfolder\b|^Weights\b")
 
 @dataclass(frozen=True)
 class Field:
-    """One thing to ask a visitor for."""
+    """One field of a form."""
 
     name: str
     kind: Kind
@@ -43,9 +38,9 @@ class Field:
     default: Any = None
     choices: tuple[Any, ...] = ()
     whole: bool = False
-    """Of a number: no fractions."""
+    """Of a number: integers only."""
     on: tuple[str, ...] = ()
-    """Of points and boxes: the fields on whose picture they are chosen, whichever is given."""
+    """Of points and boxes: the picture fields on which they may be chosen."""
 
     @property
     def label(self) -> str:
@@ -58,63 +53,47 @@ class Field:
 
 
 def form(system: AnySystem) -> tuple[Field, ...]:
-    """What a system's prediction asks for; empty where it offers none."""
+    """The fields of a system's prediction; empty if it offers none."""
     if system.settings.inputs is None or not system.offers("infer"):
         return ()
-    found: list[Field] = []
+    fields: list[Field] = []
     for field in _fields(system.settings.inputs):
         if field.kind is Kind.TEXT and not field.required and _FILE.search(field.help):
             continue
         if field.kind in PICKED:
-            on = tuple(f.name for f in found if f.kind in SHOWN)
+            on = tuple(f.name for f in fields if f.kind in SHOWN)
             if not on and field.required:
-                raise VergenceError(f"{system.about.name} asks for {field.name} but for no picture to choose them on")
+                raise VergenceError(f"{system.about.name} asks for {field.name} but has no picture to choose them on")
             if not on:
                 continue
             field = dataclasses.replace(field, on=on)
-        found.append(field)
-    return tuple(found)
+        fields.append(field)
+    return tuple(fields)
 
 
 def _fields(inputs: type) -> list[Field]:
-    known, told = kinds(inputs), documented(inputs)
+    known, help_texts = kinds(inputs), documented(inputs)
     hints = typing.get_type_hints(inputs, include_extras=True)
-    found = []
+    fields = []
     for field in dataclasses.fields(inputs):
         hint = _given(hints[field.name])
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         default = None if required or field.default is dataclasses.MISSING else field.default
         choices = typing.get_args(hint) if known[field.name] is Kind.CHOICE else ()
         kind, whole = known[field.name], hint is int
-        found.append(Field(field.name, kind, told.get(field.name, ""), required, default, choices, whole))
-    return found
+        fields.append(Field(field.name, kind, help_texts.get(field.name, ""), required, default, choices, whole))
+    return fields
 
 
 def _given(hint: Any) -> Any:
-    """What ``int | None`` holds when it is given."""
+    """The type without None: ``int`` for ``int | None``."""
     found = [part for part in typing.get_args(hint) if part is not type(None)]
     return found[0] if type(None) in typing.get_args(hint) and len(found) == 1 else hint
 
 
-@cache
-def documented(kind: type) -> dict[str, str]:
-    """The text below each field of a dataclass, as it stands in the source."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
-    except (OSError, TypeError, SyntaxError):  # made at run time: nobody wrote anything below its fields
-        return {}
-    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    found = {}
-    for line, below in pairwise(body):
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-            text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
-            found[line.target.id] = " ".join(str(text).split())
-    return found
-
-
 def filled(system: AnySystem, values: dict[str, Any]) -> Any:
-    """The system's inputs from what was given, by field; what was left out keeps its default."""
-    name, given = system.about.name, dict[str, Any]()
+    """The system's inputs from values by field name; missing values keep their defaults."""
+    name, plain = system.about.name, dict[str, Any]()
     fields = form(system)
     files = [field for field in fields if field.kind in FILES]
     for field in fields:
@@ -123,15 +102,15 @@ def filled(system: AnySystem, values: dict[str, Any]) -> Any:
             if field.required and not (several_or_none(field) and any(values.get(f.name) for f in files)):
                 raise VergenceError(f"{field.label} is missing: {_wanted(field)}")
             if field.required:
-                given[field.name] = []
+                plain[field.name] = []
             continue
-        given[field.name] = _plain(field, value)
+        plain[field.name] = _plain(field, value)
     assert system.settings.inputs is not None
-    return from_json(system.settings.inputs, given, f"{name}'s inputs")
+    return from_json(system.settings.inputs, plain, f"{name}'s inputs")
 
 
 def several_or_none(field: Field) -> bool:
-    """A list of files may be empty where others are given instead; whether it makes sense is for the system to say."""
+    """Whether a field is a list of files, which may be empty if others are given; the system checks the combination."""
     return field.kind in (Kind.IMAGES, Kind.VIDEOS)
 
 
@@ -146,7 +125,7 @@ def _wanted(field: Field) -> str:
 
 
 def name_of(kind: Kind) -> str:
-    """What a file field takes, in words."""
+    """Description of the files that a kind takes."""
     return {
         Kind.IMAGE: "a picture",
         Kind.IMAGES: "one or more pictures",
@@ -173,9 +152,9 @@ def _plain(field: Field, value: Any) -> Any:
 
 
 def safe_text(label: str, value: Any) -> str:
-    """Text that is no path: whatever a system does with it, it names nothing outside the folder of its job."""
+    """Refuse text that could be a path outside the job's folder."""
     if not isinstance(value, str) or len(value) > LONGEST_TEXT:
-        raise VergenceError(f"{label} expects a text of at most {LONGEST_TEXT} letters")
+        raise VergenceError(f"{label} expects a text of at most {LONGEST_TEXT} characters")
     if any(sign in value for sign in ("/", "\\", "~", "..", "\0")) or value.lstrip().startswith("-"):
-        raise VergenceError(f"{label} expects plain text: names of files and folders are not taken here")
+        raise VergenceError(f"{label} expects plain text: names of files and folders are not allowed")
     return value

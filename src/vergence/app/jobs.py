@@ -1,6 +1,6 @@
-"""Long work, each piece in a process of its own: it shows how far it is, can be stopped, and blocks nobody.
+"""Background jobs, each in its own process, with progress and cancellation.
 
-So many run at once; the others wait in line. A job that nobody looks after ends at its time limit.
+A limited number run at once; the others wait. Every job is stopped at its time limit.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from vergence.core.progress import EVENTS_VARIABLE, Note, Progress, clock, follo
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 GRACE = 10.0
-"""Seconds that a job has to save and leave before it is ended."""
+"""Seconds between asking a job to stop and killing it."""
 ORDER, MADE, INPUTS, OUTPUTS = "order.json", "made.json", "in", "out"
 
 
 @dataclass
 class Piece:
-    """A piece of work in progress."""
+    """One progress bar of a job."""
 
     label: str
     total: int | None
@@ -44,7 +44,7 @@ class Piece:
 
 
 class Watched(Progress):
-    """Keeps how far the work is, for whoever looks."""
+    """Keeps the progress of a job for display."""
 
     def __init__(self) -> None:
         self.pieces: dict[int, Piece] = {}
@@ -70,17 +70,17 @@ class Watched(Progress):
 
 @dataclass(eq=False)
 class Job:
-    """One piece of long work, from its order to its end."""
+    """A prediction or training in a separate process."""
 
     system: str
     what: Literal["prediction", "training"]
     command: Sequence[str]
     seconds: float
-    """The longest it may take."""
+    """Time limit."""
     folder: Path | None = None
-    """Its own, removed with it."""
+    """The job's folder, removed with it."""
     token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
-    """Nobody guesses it: whoever has it may look at the job and its results."""
+    """Random secret that gives access to the job and its results."""
     progress: Watched = field(default_factory=Watched)
     state: State = "waiting"
     error: str = ""
@@ -119,14 +119,14 @@ class Jobs:
         return path
 
     def predict(self, system: str, inputs: Any, weights: Path | None, folder: Path) -> Job:
-        """Use a system on files that lie in the job's folder."""
+        """Submit a prediction on files in the job's folder."""
         order = {"system": system, "weights": str(weights.resolve()) if weights else "", "inputs": to_json(inputs)}
         write_json(folder / ORDER, order)
         command = [sys.executable, "-m", "vergence.app.work", str(folder)]
         return self.submit(Job(system, "prediction", command, self.limits.job_seconds, folder))
 
     def train(self, system: str, runs: Path) -> Job:
-        """Train ``tiny``; who asks for it while it is under way follows that training."""
+        """Submit a training of ``tiny``; if one is running already, return that one."""
         with self.lock:
             for job in [*self.running, *self.line]:
                 if job.what == "training" and job.system == system:
@@ -136,7 +136,7 @@ class Jobs:
             return self.submit(Job(system, "training", command, self.limits.train_minutes * 60))
 
     def submit(self, job: Job) -> Job:
-        """Take a job, to be run when its turn comes."""
+        """Add a job to the queue."""
         with self.lock:
             if self.closed:
                 raise VergenceError("the gallery is closing")
@@ -152,12 +152,12 @@ class Jobs:
         return self.known.get(token)
 
     def ahead(self, job: Job) -> int:
-        """How many jobs come before one that waits."""
+        """Number of jobs before a waiting one."""
         with self.lock:
             return self.line.index(job) if job in self.line else 0
 
     def cancel(self, job: Job) -> None:
-        """One who follows it wants it no more; when nobody does, it stops."""
+        """Remove one follower; the job stops when none are left."""
         with self.lock:
             job.followers -= 1
             if job.followers <= 0 and not job.over:
@@ -184,9 +184,9 @@ class Jobs:
                 assert job.process.stderr is not None
                 lines = follow(job.process.stderr, job.progress)
                 self._judge(job, job.process.wait(), lines)
-        except Exception as error:  # a thread that dies in silence would leave its visitor waiting
+        except Exception as error:  # if the thread died silently, the visitor would wait forever
             print(f"vergence gallery: {job.what} of {job.system}: {error!r}", file=sys.stderr)
-            self._end(job, "failed", f"the {job.what} could not be carried out")
+            self._end(job, "failed", f"the {job.what} could not be run")
         finally:
             deadline.cancel()
             with self.lock:
@@ -200,11 +200,11 @@ class Jobs:
             return self._end(job, "done")
         last = next((line for line in reversed(lines) if line.startswith("vergence: ")), "")
         if code != VergenceError.exit_code and not job.over:
-            print(*lines, sep="\n", file=sys.stderr)  # for whoever runs the gallery; visitors get a sentence
-        said = last.removeprefix("vergence: ")
+            print(*lines, sep="\n", file=sys.stderr)  # details for the operator; visitors get one sentence
+        message = last.removeprefix("vergence: ")
         if job.folder is not None:
-            said = re.sub(rf"{re.escape(str(job.folder))}(/\w+)*/", "", said)
-        self._end(job, "failed", said or f"the {job.what} failed; the terminal that runs the gallery says why")
+            message = re.sub(rf"{re.escape(str(job.folder))}(/\w+)*/", "", message)
+        self._end(job, "failed", message or f"the {job.what} failed; see the terminal that runs the gallery")
 
     def _end(self, job: Job, state: State, error: str = "") -> None:
         with self.lock:
@@ -212,7 +212,7 @@ class Jobs:
                 job.state, job.error, job.ended = state, error, time.monotonic()
                 if job in self.line:
                     self.line.remove(job)
-            if job.folder is not None:  # what was uploaded is not needed any more
+            if job.folder is not None:  # uploads are no longer needed
                 shutil.rmtree(job.folder / INPUTS, ignore_errors=True)
 
     def _too_long(self, job: Job) -> None:
@@ -231,7 +231,7 @@ class Jobs:
     # Leaving ------------------------------------------------------------------------------------------------------
 
     def forget(self, minutes: float) -> None:
-        """Remove jobs that ended so long ago, with their results."""
+        """Remove jobs that ended more than ``minutes`` ago, with their results."""
         with self.lock:
             for job in list(self.known.values()):
                 if job.over and time.monotonic() - job.ended > minutes * 60:
@@ -239,7 +239,7 @@ class Jobs:
                     self._remove(job)
 
     def close(self) -> None:
-        """Stop everything and remove what was made."""
+        """Stop all jobs and remove their files."""
         with self.lock:
             self.closed = True
             going = [job for job in self.known.values() if not job.over]
@@ -259,7 +259,7 @@ class Jobs:
 
 def _start(job: Job, threads: int) -> subprocess.Popen[str]:
     environment = os.environ | {EVENTS_VARIABLE: "json", "OMP_NUM_THREADS": str(threads)}
-    for display in ("DISPLAY", "WAYLAND_DISPLAY"):  # no window opens on the machine of whoever runs the gallery
+    for display in ("DISPLAY", "WAYLAND_DISPLAY"):  # no window opens on the server
         environment.pop(display, None)
     return subprocess.Popen(
         list(job.command),
@@ -275,7 +275,7 @@ def _start(job: Job, threads: int) -> subprocess.Popen[str]:
 
 
 def _signal(process: subprocess.Popen[str], number: int) -> None:
-    """To a job and whatever it started."""
+    """Signal a job and all its child processes."""
     if process.poll() is None:
         with suppress(OSError):
             os.killpg(process.pid, number)

@@ -1,4 +1,4 @@
-"""How much a visitor may ask for."""
+"""Limits on uploads and jobs of the gallery."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from vergence.core.errors import VergenceError
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a visitor may ask for."""
+    """Limits on uploads and jobs."""
 
     upload_mb: int = 64
-    """The largest file, and the most that one zip may unpack to, in megabytes."""
+    """Maximum size of a file, and of the contents of a zip, in megabytes."""
     folder_mb: int = 512
-    """All uploads that are kept at a time, of all visitors together."""
+    """Maximum size of all uploads together."""
     files: int = 200
-    """Files of one field."""
+    """Maximum number of files per field."""
     megapixels: int = 50
-    """The largest picture or frame."""
+    """Maximum size of a picture or video frame."""
     video_seconds: int = 60
-    """The longest video."""
+    """Maximum length of a video."""
     cloud_points: int = 500_000
-    """The largest point cloud."""
+    """Maximum number of points in a cloud."""
     keep_minutes: int = 30
     """How long uploads and results are kept."""
     job_seconds: int = 300
-    """The longest prediction."""
+    """Time limit of a prediction."""
     train_minutes: int = 60
-    """The longest training."""
+    """Time limit of a training."""
     jobs: int = 2
-    """Jobs at once; others wait their turn."""
+    """Jobs that run at once; the others wait."""
     waiting: int = 8
-    """Jobs that may wait; more are turned away."""
+    """Maximum number of waiting jobs; more are refused."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

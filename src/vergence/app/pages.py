@@ -1,4 +1,4 @@
-"""The pages in Gradio: the wall, and one page a system, its form drawn from the system's typed inputs."""
+"""The Gradio pages: the start page, and one page per system with a form generated from its typed inputs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from vergence.studies import results
 EVERY = "every task"
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 AT_ONCE: dict[str, Any] = {**QUIET, "queue": False}
-"""For what a page asks as it opens: the answer comes with the request. Through the queue it can come before the page
-listens, and is lost."""
+"""For events at page load, answered without the queue: a queued answer may arrive before the page listens, and is then
+lost."""
 Clicks = dict[str, Any]
 NO_CLICKS: Clicks = {"on": "", "clicks": []}
-"""Places chosen on a file, and which file that is."""
+"""Clicks on a file, and the file they belong to."""
 LOOK = 0.4
-"""Seconds between two looks at a job."""
+"""Polling interval of a job in seconds."""
 
 
 def build(gallery: Gallery) -> gr.Blocks:
-    """All pages: a system that joins the catalogue has one without a line here."""
+    """All pages; a system in the catalogue gets one automatically."""
     pages = shelf.systems()
     with gr.Blocks(title="Vergence", analytics_enabled=False, fill_width=True) as site:
         gr.HTML(parts.front(len(pages)))
@@ -67,13 +67,13 @@ def build(gallery: Gallery) -> gr.Blocks:
 
 
 def _caption(name: str) -> str:
-    """What the picture that a system comes with shows."""
+    """Caption of a system's picture."""
     found, _ = sentence(lambda: results.picture(name))
     return found.caption if found is not None and catalogue.picture(name) is not None else ""
 
 
 class _Picker(NamedTuple):
-    """A picture to click on, what was chosen in words, and the button to begin again."""
+    """A picture to click on, a text with the choice, and a reset button."""
 
     picture: Any
     group: Any
@@ -85,11 +85,11 @@ class _Picker(NamedTuple):
 class _SystemPage:
     demo: Demo
     components: dict[str, Any] = field(default_factory=dict)
-    """By field: what its value comes from (for places: the clicks)."""
+    """Components by field (for places: the state with the clicks)."""
     notes: dict[str, Any] = field(default_factory=dict)
-    """By file field: what is said of its uploads."""
+    """Notes on uploads, by file field."""
     pickers: dict[str, _Picker] = field(default_factory=dict)
-    """By field of places."""
+    """Pickers, by field of places."""
 
     def draw(self, site: gr.Blocks) -> None:
         page = self.demo.system.about
@@ -118,7 +118,7 @@ class _SystemPage:
         demo = self.demo
         with gr.Row(equal_height=False):
             with gr.Column(scale=2, min_width=320):
-                # As things are now, so that nothing moves when the page asks again.
+                # The current state, so that the layout does not move when the page loads.
                 choices, built = self._weights(), demo.system.offers("build")
                 weights = gr.Dropdown(
                     choices, value=choices[0][1] if choices else None, label="weights", visible=bool(choices),
@@ -150,9 +150,9 @@ class _SystemPage:
         site.load(self._status, None, status, **AT_ONCE)
 
         def begin(chosen: str | None, *values: Any) -> tuple[Any, ...]:
-            given = dict(zip(names, values, strict=True))
-            given |= {name: given[name]["clicks"] for name in self.pickers}
-            job, wrong = sentence(lambda: demo.begin(given, chosen or ""))
+            by_name = dict(zip(names, values, strict=True))
+            by_name |= {name: by_name[name]["clicks"] for name in self.pickers}
+            job, wrong = sentence(lambda: demo.begin(by_name, chosen or ""))
             return self._begun(job, wrong)
 
         def begin_training() -> tuple[Any, ...]:
@@ -169,7 +169,7 @@ class _SystemPage:
         example.click(lambda: self._example(names), None, outputs, **QUIET)
 
     def _status(self) -> tuple[Any, ...]:
-        """Which weights there are, or the offer to train some."""
+        """The available weights, or the offer to train some."""
         if not self.demo.system.offers("build"):
             return gr.update(visible=False), gr.update(visible=False), gr.update(visible=False)
         choices = self._weights()
@@ -177,7 +177,7 @@ class _SystemPage:
         return chosen, gr.update(visible=not choices), gr.update(visible=not choices and self.demo.system.trains)
 
     def _weights(self) -> list[tuple[str, str]]:
-        """Titles and ids of the weights there are."""
+        """Titles and ids of the available weights."""
         if not self.demo.system.offers("build"):
             return []
         found, _ = sentence(lambda: shelf.weights(self.demo.name, self.demo.gallery.runs))
@@ -186,7 +186,7 @@ class _SystemPage:
     def _ask(self, one: Field) -> None:
         if one.kind in FILES:
             self._files(one)
-        elif one.kind not in PICKED:  # those are drawn with the picture that they are chosen on
+        elif one.kind not in PICKED:  # drawn with the picture on which they are chosen
             self.components[one.name] = _setting(one)
 
     def _files(self, one: Field) -> None:
@@ -199,7 +199,7 @@ class _SystemPage:
         )
         self.notes[one.name] = gr.HTML(parts.note(one.help), elem_id=f"note-{one.name}")
         for picked in self.demo.fields:
-            if picked.on and picked.on[-1] == one.name:  # all that it may be chosen on is there
+            if picked.on and picked.on[-1] == one.name:  # all its pictures exist by now
                 self._picker(picked)
 
     def _picker(self, one: Field) -> None:
@@ -208,13 +208,13 @@ class _SystemPage:
                 interactive=False, show_label=False, elem_classes="picker", elem_id=f"picker-{one.name}", buttons=[],
                 format="png",
             )  # fmt: skip
-        told = gr.HTML(visible=False, elem_id=f"told-{one.name}")
+        hint = gr.HTML(visible=False, elem_id=f"told-{one.name}")
         again = gr.Button("Choose again", size="sm", visible=False, elem_id=f"again-{one.name}")
         self.components[one.name] = gr.State(NO_CLICKS)
-        self.pickers[one.name] = _Picker(picture, group, told, again)
+        self.pickers[one.name] = _Picker(picture, group, hint, again)
 
     def _wire(self) -> None:
-        """What uploads and clicks do, once everything is drawn."""
+        """Connect uploads and clicks, after all components exist."""
         for one in self.demo.fields:
             if one.kind in FILES:
                 self._wire_files(one, next((f for f in self.demo.fields if one.name in f.on), None))
@@ -223,17 +223,17 @@ class _SystemPage:
 
     def _wire_files(self, one: Field, picked: Field | None) -> None:
         def look(given: Any) -> tuple[list[Upload], str]:
-            found, wrong = sentence(lambda: self.demo.checked(one, given))
-            return found or [], parts.wrong(wrong) if wrong else parts.uploaded(found) or parts.note(one.help)
+            uploads, wrong = sentence(lambda: self.demo.checked(one, given))
+            return uploads or [], parts.wrong(wrong) if wrong else parts.uploaded(uploads) or parts.note(one.help)
 
         def changed(given: Any, before: Clicks) -> tuple[Any, ...]:
             assert picked is not None
-            found, text = look(given)
-            if not found:
+            uploads, text = look(given)
+            if not uploads:
                 return text, None, *[gr.update(visible=False)] * 3, NO_CLICKS
-            # Clicks belong to one file: those of another are forgotten.
-            same = before["on"] in (str(found[0].path), found[0].name)
-            clicks = {"on": str(found[0].path), "clicks": before["clicks"] if same else []}
+            # Clicks belong to one file and are cleared for another.
+            same = before["on"] in (str(uploads[0].path), uploads[0].name)
+            clicks = {"on": str(uploads[0].path), "clicks": before["clicks"] if same else []}
             view, hint = self._view(one, picked, given, clicks)
             show = gr.update(visible=view is not None)
             return text, view, show, gr.update(value=hint, visible=True), show, clicks
@@ -248,22 +248,22 @@ class _SystemPage:
             files.change(changed, [files, clicks], [*outputs, clicks], **QUIET)
 
     def _view(self, source: Field, one: Field, given: Any, clicks: Clicks) -> tuple[Any, str]:
-        """The picture with what was chosen on it, and that in words."""
+        """The picture with the chosen places, and a text about them."""
         picture, wrong = sentence(lambda: self.demo.picture(source, given))
         if picture is None:
             return None, parts.wrong(wrong)
-        told = parts.note(picking.told(one.kind, clicks["clicks"], one.required))
-        return picking.shown(picture, one.kind, clicks["clicks"]), told
+        hint = parts.note(picking.told(one.kind, clicks["clicks"], one.required))
+        return picking.shown(picture, one.kind, clicks["clicks"]), hint
 
     def _wire_picker(self, one: Field, shown: _Picker) -> None:
         sources = [self.demo.field(name) for name in one.on]
 
         def source_of(clicks: Clicks, given: tuple[Any, ...]) -> tuple[Field, Any]:
             for source, value in zip(sources, given, strict=True):
-                found, _ = sentence(partial(self.demo.checked, source, value))
-                if found and str(found[0].path) == clicks["on"]:
+                uploads, _ = sentence(partial(self.demo.checked, source, value))
+                if uploads and str(uploads[0].path) == clicks["on"]:
                     return source, value
-            raise VergenceError("the upload is not there any more: please choose the file again")
+            raise VergenceError("the upload no longer exists: please choose the file again")
 
         def pick(before: Clicks, event: gr.SelectData, *given: Any) -> tuple[Any, ...]:
             def work() -> tuple[Any, ...]:
@@ -272,8 +272,8 @@ class _SystemPage:
                 after = before | {"clicks": picking.clicked(picture, one.kind, before["clicks"], event.index)}
                 return after, *self._view(source, one, value, after)
 
-            found, wrong = sentence(work)
-            return (before, gr.update(), parts.wrong(wrong)) if wrong else found
+            updates, wrong = sentence(work)
+            return (before, gr.update(), parts.wrong(wrong)) if wrong else updates
 
         def clear(before: Clicks, *given: Any) -> tuple[Any, ...]:
             def work() -> tuple[Any, ...]:
@@ -281,8 +281,8 @@ class _SystemPage:
                 after = before | {"clicks": []}
                 return after, *self._view(source, one, value, after)
 
-            found, wrong = sentence(work)
-            return (before, gr.update(), parts.wrong(wrong)) if wrong else found
+            updates, wrong = sentence(work)
+            return (before, gr.update(), parts.wrong(wrong)) if wrong else updates
 
         clicks = self.components[one.name]
         inputs = [clicks, *(self.components[name] for name in one.on)]
@@ -295,7 +295,7 @@ class _SystemPage:
         return [self._given(given or {}, self.demo.field(name)) for name in names]
 
     def _given(self, given: dict[str, Any], one: Field) -> Any:
-        """What an example gives to a field; places are put on the file that comes with them."""
+        """The example's value for a field; places belong to the example's file."""
         if one.kind not in PICKED:
             return given.get(one.name, gr.update())
         on = next((given[name] for name in one.on if given.get(name)), "")

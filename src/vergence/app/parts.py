@@ -1,4 +1,4 @@
-"""Pieces of pages as HTML, each from what it shows. Everything that was typed or read is escaped."""
+"""HTML parts of the pages. All values are escaped."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def reports(page: About, found: Sequence[Report]) -> str:
 
 
 def measured(page: About, table: Table | None, caption: str) -> str:
-    """The table and the picture that a system comes with; nothing where it comes with none."""
+    """A system's stored table and picture; empty if it has none."""
     return _part("measured", page, table, caption) if table is not None or caption else ""
 
 
@@ -74,7 +74,7 @@ _PLURAL = {"holds": "hold", "does not hold": "do not hold", "cannot be judged he
 
 
 def claims(page: About, found: Sequence[Claimed]) -> str:
-    """Verdicts counted, then the claims by kind."""
+    """The number of claims per verdict, then the claims by kind."""
     groups = [(kind, told, [c for c in found if c.kind == kind]) for kind, told in _KINDS.items()]
     tally = [(_PLURAL.get(v, v), style, sum(c.verdict == v for c in found)) for v, style in STYLES.items()]
     common = found[0].age if found and len({c.age for c in found}) == 1 else ""
@@ -101,7 +101,7 @@ def wrong(sentence: str) -> str:
 
 
 def job(found: Job, ahead: int) -> str:
-    """How far a job is, or what it came to."""
+    """Progress or outcome of a job."""
     if found.state == "done" and found.what == "prediction":
         shown = [_shown(found, number) for number, artifact in enumerate(found.made) if artifact.kind != "folder"]
         return _part("results", found, sorted(shown, key=lambda item: item["order"]))
@@ -109,7 +109,7 @@ def job(found: Job, ahead: int) -> str:
 
 
 _ORDER = ("image", "video", "html", "table", "text", "json", "cloud")
-"""What is looked at first."""
+"""Order of the results: the most important kind first."""
 
 
 def _shown(found: Job, number: int) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _shown(found: Job, number: int) -> dict[str, Any]:
 
 
 def _has_twin(found: Job, number: int) -> bool:
-    """Whether the same drawing comes as pixels too: showing one of them is enough."""
+    """Whether the same drawing also exists as a raster image, which is shown instead."""
     path = found.made[number].path
     return path.suffix == ".svg" and any(a.path == path.with_suffix(".png") for a in found.made)
 
@@ -140,7 +140,7 @@ def _read(artifact: Artifact) -> dict[str, Any]:
             text = file.read(LONGEST_TEXT)
     except OSError:
         return {}
-    if "\0" in text:  # numbers, not words: there is the link to it
+    if "\0" in text:  # binary data: only linked
         return {}
     if artifact.path.suffix.lower() in (".csv", ".tsv"):
         rows = list(csv.reader(io.StringIO(text), delimiter="\t" if artifact.path.suffix == ".tsv" else ","))
@@ -154,7 +154,7 @@ def _read(artifact: Artifact) -> dict[str, Any]:
 
 
 def _as_rows(found: Any) -> dict[str, Any]:
-    """A flat JSON object reads better as a table."""
+    """Rows of a table from a flat JSON object."""
     if isinstance(found, dict) and found and all(isinstance(v, str | int | float | bool) for v in found.values()):
         pairs = [[str(k), f"{v:.4g}" if isinstance(v, float) else str(v)] for k, v in found.items()]
         return {"rows": [["", ""], *pairs]}

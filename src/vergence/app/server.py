@@ -1,8 +1,7 @@
-"""The gallery as a server: Gradio's pages, and beside them the pictures, reports and results that they show.
+"""The gallery's web server: the Gradio pages, and the pictures, reports and results that they show.
 
-Nothing is opened by a path that came from outside: a name picks from what the catalogue and the runs folder have, a
-token from the jobs of this server. Pages may load nothing from elsewhere, and pages that a system made run apart from
-them, without access to anything.
+No path from a request is opened: a name selects from the catalogue and the runs folder, a token from the jobs of this
+server. Pages load nothing from other servers, and HTML made by a system runs in a sandbox without access to the pages.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-os.environ.update(  # before Gradio is imported: it tells nobody of us, and asks nobody for anything
+os.environ.update(  # before importing Gradio: no telemetry and no requests to other servers
     GRADIO_ANALYTICS_ENABLED="False", GRADIO_RUN_HISTORY="False", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1"
 )
 
@@ -47,15 +46,15 @@ OWN = (
     "img-src 'self' data: blob:; media-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; "
     "connect-src 'self' blob: data:; frame-src 'self'; frame-ancestors 'self'; base-uri 'self'; form-action 'self'"
 )
-"""What Gradio's pages may do: everything with this server, nothing with any other."""
+"""Content policy of the Gradio pages: everything from this server, nothing from others."""
 APART = "sandbox allow-scripts; default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; "
 SCRIPTED = APART + "script-src 'unsafe-inline' blob:; worker-src blob:; frame-ancestors 'self'"
-"""What a page that a system made may do: draw itself."""
+"""Content policy of HTML made by a system: scripts in a sandbox, no requests."""
 STILL = "sandbox allow-popups; default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'"
-"""What a report may do: be read."""
+"""Content policy of reports: no scripts."""
 UPLOADS = "/gradio_api/upload"
 LONGEST_ORDER = 1_000_000
-"""Bytes of what a page sends besides uploads."""
+"""Maximum size of a request besides uploads, in bytes."""
 TYPES = {
     ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
     ".svg": "image/svg+xml", ".mp4": "video/mp4", ".webm": "video/webm", ".mov": "video/quicktime",
@@ -81,11 +80,11 @@ def create(gallery: Gallery, host: str = LOOPBACK[0]) -> FastAPI:
         response.headers["Referrer-Policy"] = "no-referrer"
         return response
 
-    if is_loopback(host):  # a page elsewhere whose name is made to lead here must not get in
+    if is_loopback(host):  # against DNS rebinding
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, host])
     font = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]
     mono = ["ui-monospace", "Menlo", "Consolas", "monospace"]
-    with warnings.catch_warnings():  # of what is switched off below anyway
+    with warnings.catch_warnings():  # about features that are switched off below
         warnings.filterwarnings("ignore", "SSR mode")
         return _mounted(
             app, gallery, host, gr.themes.Base(primary_hue="sky", neutral_hue="stone", font=font, font_mono=mono)
@@ -114,18 +113,18 @@ def _mounted(app: FastAPI, gallery: Gallery, host: str, theme: Any) -> FastAPI:
 
 
 async def _refused(request: Request, gallery: Gallery) -> Response | None:
-    """Uploads for which there is no room, and orders that name a file which was not uploaded or an address to fetch.
+    """Refuses uploads beyond the space limit, and requests that name a file that was not uploaded or a URL to fetch.
 
-    Pages never send such an order; whoever speaks to the server without them gets no further than this.
+    The pages never send such requests; other clients might.
     """
     length = request.headers.get("content-length", "")
     if not length.isdigit():
-        return PlainTextResponse("what is sent has to say how large it is", 411)
+        return PlainTextResponse("a request needs a Content-Length", 411)
     if request.url.path == UPLOADS:
         _, wrong = sentence(lambda: room_for(int(length), gallery))
         return PlainTextResponse(wrong, 413) if wrong else None
     if int(length) > LONGEST_ORDER:
-        return PlainTextResponse(f"an order has at most {LONGEST_ORDER} bytes", 413)
+        return PlainTextResponse(f"a request has at most {LONGEST_ORDER} bytes", 413)
     try:
         named = list(_paths(json.loads(await request.body() or b"null")))
     except (ValueError, RecursionError):
@@ -135,7 +134,7 @@ async def _refused(request: Request, gallery: Gallery) -> Response | None:
 
 
 def _paths(order: Any) -> Iterator[str]:
-    """The files that an order names, however deep."""
+    """All file references in a request, at any depth."""
     if isinstance(order, dict):
         if isinstance(order.get("path"), str):
             yield order["path"]
@@ -147,7 +146,7 @@ def _paths(order: Any) -> Iterator[str]:
 
 
 def _files(app: FastAPI, gallery: Gallery) -> None:
-    """What the pages show besides themselves, each picked from a list."""
+    """Routes for pictures, reports and results, each selected from a list."""
 
     @app.get("/_/picture/{name}")
     def picture(name: str) -> Response:
@@ -223,7 +222,7 @@ def _zipped(folder: Path, target: Path) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Whether an address is reachable from this machine only."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -235,7 +234,7 @@ def is_loopback(host: str) -> bool:
 
 @contextmanager
 def opened(runs: Path, limits: Limits) -> Iterator[Gallery]:
-    """A gallery with a place of its own for uploads and jobs, which is removed at the end."""
+    """A gallery with a temporary folder for uploads and jobs, removed at the end."""
     place = Path(tempfile.mkdtemp(prefix="vergence-gallery-"))
     uploads = place / "uploads"
     uploads.mkdir()
@@ -253,14 +252,14 @@ def opened(runs: Path, limits: Limits) -> Iterator[Gallery]:
 
 
 def _tidy(gallery: Gallery, over: threading.Event) -> None:
-    """Remove what is old, once a minute."""
+    """Remove expired uploads and jobs once a minute."""
     while not over.wait(60):
         sweep(gallery.uploads, gallery.limits.keep_minutes)
         gallery.jobs.forget(gallery.limits.keep_minutes)
 
 
 def serve(runs: Path, host: str, port: int, limits: Limits, show: bool) -> None:
-    """Run until someone stops it."""
+    """Run until interrupted."""
     held = _bound(host, port)
     with opened(runs, limits) as gallery, held:
         address = f"http://{host if ':' not in host else f'[{host}]'}:{held.getsockname()[1]}/"
@@ -269,7 +268,7 @@ def serve(runs: Path, host: str, port: int, limits: Limits, show: bool) -> None:
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, access_log=False)
         if not is_loopback(host):
             print(
-                f"vergence gallery: {host} can be reached from other machines, and whoever reaches it can use it",
+                f"vergence gallery: {host} can be reached from other machines, and anyone who reaches it can use it",
                 file=sys.stderr,
             )
         print(f"gallery: {address}  (Ctrl-C closes it)", flush=True)
@@ -279,13 +278,13 @@ def serve(runs: Path, host: str, port: int, limits: Limits, show: bool) -> None:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket at the address, or a sentence."""
+    """A socket bound to the address; a one-sentence error if that fails."""
     try:
         kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        made = socket.socket(kind, socket.SOCK_STREAM)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
+        bound = socket.socket(kind, socket.SOCK_STREAM)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
     except (OSError, OverflowError) as error:
-        said: Any = getattr(error, "strerror", None) or error
-        raise VergenceError(f"cannot listen on {host}, port {port}: {said}") from None
-    return made
+        cause: Any = getattr(error, "strerror", None) or error
+        raise VergenceError(f"cannot listen on {host}, port {port}: {cause}") from None
+    return bound

@@ -1,4 +1,4 @@
-"""What there is to show of a system: its picture, reports, claims and weights, as they are at this moment."""
+"""Contents of a system's page, read on each request: picture, reports, claims and weights."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from vergence.studies.ledger import Entry, latest
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg")
 MOST_METRICS = 8
 NEWEST = 6
-"""Reports and weights that are listed of each kind."""
+"""Maximum number of reports and weights listed per kind."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """A page that a run or a comparison wrote."""
+    """The report of a run or a comparison."""
 
     id: str
     title: str
@@ -35,7 +35,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Weights:
-    """What a demo can be run with."""
+    """Weights for a demo."""
 
     id: str
     title: str
@@ -43,41 +43,41 @@ class Weights:
 
 
 def systems() -> list[About]:
-    """The pages of the catalogue; a guest that does not open is left out."""
-    found = []
+    """Metadata of all systems; third-party systems that fail to import are left out."""
+    pages = []
     for name in catalogue.names():
         try:
-            found.append(catalogue.about(name))
+            pages.append(catalogue.about(name))
         except VergenceError:
             continue
-    return found
+    return pages
 
 
 def tasks(pages: Sequence[About]) -> list[str]:
-    """What systems are for, by name."""
+    """All tasks of the systems."""
     return sorted({task for page in pages for task in page.tasks})
 
 
 def matching(pages: Sequence[About], words: str, task: str) -> list[About]:
-    """Those that have every word somewhere on their page, and serve the task if one is given."""
-    found = []
+    """Systems whose metadata contain every word, and that serve the task if one is given."""
+    matches = []
     for page in pages:
         text = " ".join((page.name, page.title, *page.authors, page.venue, *page.tasks, page.summary)).lower()
         if all(word in text for word in words.lower().split()) and task in ("", *page.tasks):
-            found.append(page)
-    return found
+            matches.append(page)
+    return matches
 
 
 # Pictures -------------------------------------------------------------------------------------------------------------
 
 
 def picture(name: str, root: Path) -> Path | None:
-    """The picture that stands for a system: the one it comes with, else one of its newest report or run."""
+    """A system's title picture: the stored one, else one of its newest report or run."""
     stored = catalogue.picture(name)
     if stored is not None:
         return stored
     folders = [*sorted((root / name / "reports").glob("*"), reverse=True), *(run.folder for run in runs(name, root))]
-    return next((found[0] for folder in folders if (found := _pictures(folder))), None)
+    return next((pictures[0] for folder in folders if (pictures := _pictures(folder))), None)
 
 
 def _pictures(folder: Path) -> tuple[Path, ...]:
@@ -85,7 +85,7 @@ def _pictures(folder: Path) -> tuple[Path, ...]:
 
 
 def drawn(page: About) -> str:
-    """A picture for a system that has none: bars whose pattern its name decides, as SVG."""
+    """A placeholder SVG for a system without a picture: bars derived from its name."""
     seed = [ord(letter) for letter in page.name * 24]
     hue = sum(seed) * 47 % 360
     bars = []
@@ -118,7 +118,7 @@ def _report(folder: Path, what: str) -> Report:
 
 
 def _dated(name: str) -> tuple[str, str]:
-    """``20261116-143911-tiny`` as a date to read and the rest."""
+    """Split ``20261116-143911-tiny`` into a readable date and the rest."""
     stamp, rest = name[:15], name[16:]
     try:
         return f"{datetime.strptime(stamp, '%Y%m%d-%H%M%S'):%d %B %Y, %H:%M}", rest
@@ -127,7 +127,7 @@ def _dated(name: str) -> tuple[str, str]:
 
 
 def report(name: str, id: str, root: Path) -> Report | None:
-    """One of the reports listed: nothing else is ever opened, whatever the id says."""
+    """The listed report with this id; no other file is opened."""
     return next((found for found in reports(name, root) if found.id == id), None)
 
 
@@ -135,7 +135,7 @@ def report(name: str, id: str, root: Path) -> Report | None:
 
 
 def weights(name: str, root: Path) -> list[Weights]:
-    """Of the newest finished runs, then of unfinished ones, then those that come with the system."""
+    """Weights of the newest finished runs, then of unfinished runs, then the starter weights."""
     found = [run for run in runs(name, root) if run.weights]
     done = [run for run in found if (run.folder / "result.json").exists()]
     return [*_listed(name, [*done, *(run for run in found if run not in done)]), *_starters(name)]
@@ -166,11 +166,11 @@ def _listed(name: str, found: Sequence[Run]) -> Iterator[Weights]:
 
 @dataclass(frozen=True)
 class Table:
-    """The variants of a system side by side, as they were measured when it was stored."""
+    """The stored results of a system's variants."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, tuple[tuple[str, bool], ...]], ...]
-    """A label, and cells with whether they are the best of their column."""
+    """Label and cells, each with whether it is the best of its column."""
     note: str
     command: str
     """What made it."""
@@ -178,15 +178,15 @@ class Table:
 
 
 def table(name: str) -> Table | None:
-    """The table that comes with a system."""
-    found = results.run(name)
-    if found is None:
+    """The stored table of a system."""
+    stored = results.run(name)
+    if stored is None:
         return None
     system = catalogue.load(name)
-    shown = [m for m in system.metrics if any(m in row.metrics for row in found.rows.values())][:MOST_METRICS]
-    means = {v: {m: _mean(row.metrics.get(m, ())) for m in shown} for v, row in found.rows.items()}
+    shown = [m for m in system.metrics if any(m in row.metrics for row in stored.rows.values())][:MOST_METRICS]
+    means = {v: {m: _mean(row.metrics.get(m, ())) for m in shown} for v, row in stored.rows.items()}
     rows = []
-    for variant, row in found.rows.items():
+    for variant, row in stored.rows.items():
         cells = []
         for m in shown:
             metric, mean = system.metrics[m], means[variant][m]
@@ -197,11 +197,11 @@ def table(name: str) -> Table | None:
             cells.append((_cell(row.metrics.get(m, ()), metric.digits), best))
         label = system.variants[variant].label if variant in system.variants else variant
         rows.append((label, tuple(cells)))
-    seeds = len(found.environment.seeds) or 1
-    many = "one seed" if seeds == 1 else f"mean and deviation of {seeds} seeds"
-    note = f"Test data, {found.preset}, {many}; {found.data.rstrip('.')}."
+    seeds = len(stored.environment.seeds) or 1
+    many = "one seed" if seeds == 1 else f"mean and standard deviation of {seeds} seeds"
+    note = f"Test data, {stored.preset}, {many}; {stored.data.rstrip('.')}."
     heads = tuple(f"{system.metrics[m].label} {system.metrics[m].unit}".strip() for m in shown)
-    return Table(heads, tuple(rows), note, found.command, found.environment.date[:10])
+    return Table(heads, tuple(rows), note, stored.command, stored.environment.date[:10])
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -230,7 +230,7 @@ STYLES = {
 
 @dataclass(frozen=True)
 class Claimed:
-    """A claim with its verdict and figures, in words."""
+    """A claim with its verdict and figures, as text."""
 
     statement: str
     kind: str
@@ -238,25 +238,25 @@ class Claimed:
     style: str
     figures: str
     age: str = ""
-    """What to know of a result that is not of today's code."""
+    """A note if the result is not from the current code."""
 
 
 def claims(name: str, root: Path) -> list[Claimed]:
-    """Every claim of a system with the latest that is known of it."""
+    """Every claim of a system with its latest result."""
     return [_claimed(entry) for entry in latest(name, root)]
 
 
 def _claimed(entry: Entry) -> Claimed:
-    claim, found = entry.claim, entry.judgement
+    claim, judgement = entry.claim, entry.judgement
     figures = [claim.source, f"expected {claim.sense} {claim.threshold:g} {claim.unit}".strip()]
-    if found is None:
+    if judgement is None:
         figures.append(f"measure it with: vergence claims {entry.system} --only {claim.id}")
         return Claimed(claim.statement, claim.kind, "not measured yet", "none", " · ".join(figures))
-    if found.measured is not None:
-        text = f"measured {found.measured:.3g} {claim.unit}".strip()
-        if len(found.values) > 1 and found.low is not None and found.high is not None:
-            text += f" (90 % interval {found.low:.3g} to {found.high:.3g})"
+    if judgement.measured is not None:
+        text = f"measured {judgement.measured:.3g} {claim.unit}".strip()
+        if len(judgement.values) > 1 and judgement.low is not None and judgement.high is not None:
+            text += f" (90 % interval {judgement.low:.3g} to {judgement.high:.3g})"
         figures.append(text)
-    figures += [found.reason] if found.reason else []
-    verdict, age = found.verdict, entry.old
+    figures += [judgement.reason] if judgement.reason else []
+    verdict, age = judgement.verdict, entry.old
     return Claimed(claim.statement, claim.kind, verdict, STYLES[verdict], " · ".join(figures), age)

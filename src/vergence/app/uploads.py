@@ -1,7 +1,7 @@
-"""What visitors send: looked at before it is used, by what is in a file and not by how it is called.
+"""Checks of uploaded files before use, by their content and not by their name.
 
-A checked file is copied into the folder of its job under a name made here, with the ending that its content has.
-Decoders see only what passed: known signatures, bounded sizes, no playlists that name other files, no pickles.
+A checked file is copied into its job's folder under a generated name, with the suffix of its content. Decoders only
+get files that passed: known signatures, bounded sizes, no playlists that refer to other files, no pickles.
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ from vergence.data.clouds import read_cloud
 from vergence.data.video import Frame, open_video
 
 PICTURES = {"PNG": ".png", "JPEG": ".jpg", "BMP": ".bmp", "WEBP": ".webp", "PPM": ".ppm", "TIFF": ".tif"}
-"""Formats of pictures that are opened: none of them calls another program."""
+"""Accepted picture formats; none of their decoders starts another program."""
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A file that was looked at: where it is, how a visitor calls it, and the ending its content has."""
+    """A checked file: its path, the visitor's name for it, and the suffix of its content."""
 
     path: Path
     name: str
     suffix: str
     about: str = ""
-    """What it holds, for the visitor: ``640 x 480``."""
+    """Short description for the visitor: ``640 x 480``."""
 
 
 def check(field: Field, paths: Sequence[str | Path], folder: Path, limits: Limits) -> list[Upload]:
-    """The files of one field, all of them good; else a sentence. Only files below ``folder`` are looked at."""
+    """Check the files of one field; a bad one is a one-sentence error. Only files below ``folder`` are opened."""
     if not paths:
         return []
     if len(paths) > limits.files:
         raise VergenceError(f"{field.label}: {len(paths)} files are more than the {limits.files} that are taken")
     if len(paths) > 1 and not field.several:
         raise VergenceError(f"{field.label}: {name_of(field.kind)} is expected, not {len(paths)} files")
-    found = []
+    uploads = []
     for path in (inside(p, folder) for p in paths):
         size = path.stat().st_size
         if size > limits.upload_bytes:
             raise VergenceError(f"{path.name} has {size / 1e6:.0f} MB, more than the {limits.upload_mb} that are taken")
         if not size:
             raise VergenceError(f"{path.name} is empty")
-        found.append(_looked_at(field.kind, path, limits))
-    return found
+        uploads.append(_looked_at(field.kind, path, limits))
+    return uploads
 
 
 def inside(path: str | Path, folder: Path) -> Path:
-    """The path of a file that really lies below the folder: no way out by ``..`` or a link."""
+    """The resolved path of a file below the folder; ``..`` and links cannot lead outside."""
     try:
         real = Path(path).resolve(strict=True)
         plain = stat.S_ISREG(Path(path).lstat().st_mode)
     except (OSError, ValueError, RuntimeError):
-        raise VergenceError("the upload is not there any more: please choose the file again") from None
+        raise VergenceError("the upload no longer exists: please choose the file again") from None
     if not (plain and real.is_relative_to(folder.resolve())):
         raise VergenceError("only files that were uploaded here can be used")
     return real
@@ -127,7 +127,7 @@ _VIDEOS: tuple[tuple[str, int, bytes], ...] = (
     (".mov", 4, b"moov"),
     (".mov", 4, b"mdat"),
 )
-"""How the containers begin. Playlists, which name other files, are none of them."""
+"""Signatures of video containers; playlists, which refer to other files, are not among them."""
 
 
 def _video(path: Path, limits: Limits) -> Upload:
@@ -144,7 +144,7 @@ def _video(path: Path, limits: Limits) -> Upload:
 
 
 def first_frame(path: Path, name: str, limits: Limits) -> tuple[Frame, float]:
-    """The first frame of a video and its length in seconds; one that is too long or too large is a sentence."""
+    """The first frame of a video and its length in seconds; one that is too long or too large is an error."""
     try:
         video = open_video(path)
         seconds = (video.length or 0) / video.fps
@@ -176,7 +176,7 @@ def _cloud(path: Path, limits: Limits) -> Upload:
         suffix = ".ply"
     elif re.search(rb"^FIELDS\s", start, re.MULTILINE):
         suffix = ".pcd"
-    elif path.suffix.lower() == ".bin" and path.stat().st_size % 16 == 0:  # bare numbers: there is nothing else to see
+    elif path.suffix.lower() == ".bin" and path.stat().st_size % 16 == 0:  # raw floats without a signature
         suffix = ".bin"
     else:
         raise VergenceError(
@@ -185,11 +185,12 @@ def _cloud(path: Path, limits: Limits) -> Upload:
     named = path if path.suffix.lower() == suffix else _beside(path, suffix)
     try:
         if suffix == ".npy":
-            np.load(named, mmap_mode="r", allow_pickle=False)  # a header that promises more than the file has fails
+            np.load(named, mmap_mode="r", allow_pickle=False)  # fails if the header promises more than the file has
         points = len(read_cloud(named))
     except (VergenceError, ValueError, OSError) as error:
-        said = str(error).replace(str(named), path.name)
-        raise VergenceError(said if isinstance(error, VergenceError) else f"{path.name} is not whole: {said}") from None
+        message = str(error).replace(str(named), path.name)
+        damaged = message if isinstance(error, VergenceError) else f"{path.name} is damaged: {message}"
+        raise VergenceError(damaged) from None
     finally:
         if named != path:
             named.unlink(missing_ok=True)
@@ -199,7 +200,7 @@ def _cloud(path: Path, limits: Limits) -> Upload:
 
 
 def _beside(path: Path, suffix: str) -> Path:
-    """The same file under the ending that its content has, for readers that go by names."""
+    """A copy of the file with the suffix of its content, for readers that choose by suffix."""
     return Path(shutil.copyfile(path, path.with_name(f".{path.name}.looked-at{suffix}")))
 
 
@@ -209,7 +210,7 @@ _PAIRS = re.compile(r"\s*-?[\d.]+(?:[eE][-+]?\d+)?[ \t,]+-?[\d.]+(?:[eE][-+]?\d+
 
 
 def _graph(path: Path, limits: Limits) -> Upload:
-    """Which of the forms a map has. Whether its roads make sense is for the reader to say."""
+    """Detect the format of a map; its reader checks the contents later."""
     start = path.read_bytes()[:64]
     wrong = VergenceError(f"{path.name} is not a graph that can be read: expected .graph, .geojson, .graphml or a mask")
     if start.startswith((b"\x89PNG", b"\xff\xd8", b"BM", b"RIFF", b"II*\0", b"MM\0*")):
@@ -220,15 +221,15 @@ def _graph(path: Path, limits: Limits) -> Upload:
         raise wrong from None
     if text.startswith("{"):
         try:
-            found: Any = json.loads(text)
+            content: Any = json.loads(text)
         except (ValueError, RecursionError):
             raise wrong from None
-        if not isinstance(found, dict) or not isinstance(found.get("type"), str):
+        if not isinstance(content, dict) or not isinstance(content.get("type"), str):
             raise wrong
-        return Upload(path, path.name, ".geojson", f"GeoJSON, {len(found.get('features') or [])} features")
+        return Upload(path, path.name, ".geojson", f"GeoJSON, {len(content.get('features') or [])} features")
     if text.startswith("<"):
-        if "<!" in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL):  # entities can name files and grow without end
-            raise VergenceError(f"{path.name} is refused: it declares things that a graph does not need")
+        if "<!" in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL):  # entities can name files and grow without limit
+            raise VergenceError(f"{path.name} is refused: it contains declarations that a graph does not need")
         if "<graphml" not in text[:5000]:
             raise wrong
         return Upload(path, path.name, ".graphml", f"GraphML, {text.count('<node')} nodes")
@@ -249,12 +250,12 @@ def _zip(path: Path, limits: Limits) -> Upload:
 
 
 def _bounded(path: Path, limits: Limits) -> list[zipfile.ZipInfo]:
-    """The files of a zip that stays in its bounds: as many and as large as may be uploaded, and no way out."""
+    """The entries of a zip within the limits on number and size, with no path outside it."""
     try:
         with zipfile.ZipFile(path) as archive:
             entries = [e for e in archive.infolist() if not e.is_dir()]
-    except NotImplementedError:  # Python's word for a zip of a later kind than it knows
-        raise VergenceError(f"{path.name} is a zip of a kind that cannot be read: please pack it anew") from None
+    except NotImplementedError:  # zipfile does not support this version
+        raise VergenceError(f"{path.name} is a zip of an unsupported kind: please create it again") from None
     except (zipfile.BadZipFile, OSError, ValueError):
         raise VergenceError(f"{path.name} is not a whole zip") from None
     if len(entries) > limits.files:
@@ -272,45 +273,44 @@ def _bounded(path: Path, limits: Limits) -> list[zipfile.ZipInfo]:
 
 
 def place(field: Field, uploads: Sequence[Upload], folder: Path, limits: Limits) -> Path | list[Path] | None:
-    """Copy checked files into the folder of a job: the path or paths to give to the system."""
+    """Copy checked files into the folder of a job; returns the path or paths for the system."""
     if not uploads:
         return None
     target = folder / field.name
     target.mkdir(parents=True)
-    made: list[Path] = []
+    copies: list[Path] = []
     for upload in uploads:
         if upload.suffix == ".zip" and field.kind is Kind.FOLDER:
-            # One of several is a folder of its own: a person's frames, say, beside those of others.
-            made += _unzipped(upload, target if len(uploads) == 1 else _named(target, upload.name, ""), limits)
+            # Each of several zips gets its own folder, for example one per person.
+            copies += _unzipped(upload, target if len(uploads) == 1 else _named(target, upload.name, ""), limits)
         else:
-            made.append(Path(shutil.copyfile(upload.path, _named(target, upload.name, upload.suffix))))
+            copies.append(Path(shutil.copyfile(upload.path, _named(target, upload.name, upload.suffix))))
     if field.kind is Kind.FOLDER:
-        if not made:
+        if not copies:
             raise VergenceError(f"{field.label}: no picture in {', '.join(u.name for u in uploads)}")
         return target
-    return made if field.several else made[0]
+    return copies if field.several else copies[0]
 
 
 def _unzipped(upload: Upload, target: Path, limits: Limits) -> list[Path]:
-    """The pictures of a zip in their folders, under names made here; folders that all lie in are left out, but not the
-    one that names the pictures in ``people/anna/1.png``."""
-    found = list(_pictures(upload, limits))
-    levels = zip(*(folders for folders, *_ in found), strict=False)
+    """Unpack the pictures of a zip into their folders, under generated names. Common parent folders are dropped, except
+    the last one if it names the pictures, as in ``people/anna/1.png``."""
+    pictures = list(_pictures(upload, limits))
+    levels = zip(*(folders for folders, *_ in pictures), strict=False)
     outer = sum(1 for _ in itertools.takewhile(lambda names: len(set(names)) == 1, levels))
-    if outer > 1 and all(len(folders) == outer for folders, *_ in found):
+    if outer > 1 and all(len(folders) == outer for folders, *_ in pictures):
         outer -= 1
-    made = []
-    for folders, name, suffix, content in found:
+    paths = []
+    for folders, name, suffix, content in pictures:
         folder = target.joinpath(*(_plain(part) for part in folders[outer:]))
         folder.mkdir(parents=True, exist_ok=True)
-        made.append(_named(folder, name, suffix))
-        made[-1].write_bytes(content)
-    return made
+        paths.append(_named(folder, name, suffix))
+        paths[-1].write_bytes(content)
+    return paths
 
 
 def _pictures(upload: Upload, limits: Limits) -> Iterator[tuple[list[str], str, str, bytes]]:
-    """Each picture of a zip: its folders, name, ending and bytes. A zip may say that it is smaller than it is: bytes
-    are counted."""
+    """Each picture of a zip: folders, name, suffix and bytes. Bytes are counted, as a zip may declare a false size."""
     left = limits.upload_bytes
     entries = _bounded(upload.path, limits)
     with zipfile.ZipFile(upload.path) as archive:
@@ -318,8 +318,8 @@ def _pictures(upload: Upload, limits: Limits) -> Iterator[tuple[list[str], str, 
             try:
                 with archive.open(entry) as file:
                     content = file.read(left + 1)
-            except NotImplementedError:  # Python's word for a compression that it lacks: the zip is whole
-                raise VergenceError(f"{upload.name} packs {entry.filename!r} in a way that cannot be read") from None
+            except NotImplementedError:  # zipfile does not support this compression
+                raise VergenceError(f"{upload.name} has an unsupported compression of {entry.filename!r}") from None
             except (zipfile.BadZipFile, OSError, ValueError, EOFError, RuntimeError):
                 raise VergenceError(f"{upload.name} is damaged at {entry.filename!r}") from None
             left -= len(content)
@@ -331,7 +331,7 @@ def _pictures(upload: Upload, limits: Limits) -> Iterator[tuple[list[str], str, 
             try:
                 form = _decoded(io.BytesIO(content), name, limits)[2]
             except VergenceError:
-                continue  # a list of names or a licence beside the pictures
+                continue  # other files, such as a licence
             yield _folders(entry), name, PICTURES[form], content
 
 
@@ -344,7 +344,7 @@ def _plain(name: str) -> str:
 
 
 def _named(folder: Path, name: str, suffix: str) -> Path:
-    """A new file in a folder, of plain letters that tell what the visitor called it."""
+    """An unused path in a folder, made of safe characters of the visitor's name."""
     stem = _plain(Path(name).stem)
     taken = {path.name for path in folder.iterdir()}
     numbers = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
@@ -352,18 +352,18 @@ def _named(folder: Path, name: str, suffix: str) -> Path:
 
 
 def weight(folder: Path) -> int:
-    """Bytes below a folder."""
+    """Total size of the files below a folder, in bytes."""
     total = 0
     for path in folder.rglob("*"):
         try:
             total += path.lstat().st_size
-        except OSError:  # removed while we looked
+        except OSError:  # removed meanwhile
             continue
     return total
 
 
 def sweep(folder: Path, minutes: float, keep: Iterable[Path] = ()) -> None:
-    """Remove what lies directly below a folder and was not touched for so long."""
+    """Remove entries directly below a folder that were not modified for this long."""
     kept = set(keep)
     for path in list(folder.iterdir()) if folder.is_dir() else []:
         try:

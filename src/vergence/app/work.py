@@ -1,6 +1,6 @@
-"""The process that a prediction runs in: ``python -m vergence.app.work FOLDER``.
+"""The process of a prediction: ``python -m vergence.app.work FOLDER``.
 
-The folder holds the order; results go below it, and standard error says how far it is.
+The folder holds the order and gets the results; progress goes to standard error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TEXTS = (".csv", ".tsv", ".json", ".txt", ".html", ".geojson", ".md")
 
 
 def work(folder: Path) -> None:
-    """Carry the order out."""
+    """Run the prediction that the order asks for."""
     from vergence.engine.use import infer
 
     order = read_json(folder / ORDER)
@@ -41,16 +41,16 @@ def work(folder: Path) -> None:
         progress.finish(task)
         task = progress.start("computing", None)
         (result,) = infer(system, identity, model, [inputs], Machine(), progress)
-        made = result.save(folder / OUTPUTS, progress)
+        artifacts = result.save(folder / OUTPUTS, progress)
         progress.finish(task)
     for path in (folder / OUTPUTS).rglob("*"):
         if path.suffix.lower() in TEXTS and path.is_file() and not path.is_symlink():
             path.write_bytes(without_folder(path.read_bytes(), folder))
-    write_json(folder / MADE, to_json(made))
+    write_json(folder / MADE, to_json(artifacts))
 
 
 def without_folder(content: bytes, folder: Path) -> bytes:
-    """Files by the names that visitors know, not by where they lay here; a folder by the name of its field."""
+    """Replace paths on the server by the visitor's file names, and folders by the name of their field."""
     for place in {folder, folder.resolve()}:
         content = re.sub(re.escape(f"{place}/{INPUTS}/".encode()) + rb"(\w+/)?", b"", content)
     return content
@@ -66,7 +66,7 @@ def main() -> int:
         print("vergence: there is not enough memory for this", file=sys.stderr)
         return 1
     except Exception as error:
-        print(f"vergence: this should have worked and did not: {reason(error)}", file=sys.stderr)
+        print(f"vergence: unexpected error: {reason(error)}", file=sys.stderr)
         raise
     return 0
 

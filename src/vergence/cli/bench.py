@@ -1,4 +1,4 @@
-"""``vergence bench``: what the systems and the engine cost, against the plain form and against peers."""
+"""``vergence bench``: cost of the systems and the engine, relative to the plain form and to peers."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from vergence.cli.options import read
 from vergence.cli.show import document, table
 from vergence.core.progress import show_progress
 
-DESCRIPTION = """Time each operator against its plain form and its peers, interleaved in one process: ratios, not
-seconds. Memory is the most that one call holds, measured in a process of its own. A step of the engine is held against
-a step of a bare PyTorch loop: it may add 3 % or 0.3 ms, whichever is more."""
+DESCRIPTION = """Time each operator against its plain form and its peers, interleaved in one process: results are
+ratios, not seconds. Memory is the peak of one call, measured in a separate process. A training step of the engine is
+compared with a bare PyTorch loop: it may add 3 % or 0.3 ms, whichever is more."""
 
 
 @dataclass(frozen=True)
 class BenchOptions:
     names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Systems; if none is given, all."""
+    """Systems; default: all."""
     rounds: int = 7
-    """How often each contestant is timed."""
+    """Number of timing rounds."""
     threads: int = 1
     """CPU threads."""
     memory: bool = True
-    """Measure memory too."""
+    """Measure peak memory too."""
     engine: bool = True
-    """Measure what the engine adds to a training step, for systems that one optimiser trains."""
+    """Measure the engine's overhead per training step, for systems with a single optimiser."""
     only: str = ""
-    """Only the contest with this id, or those whose title holds this text."""
+    """Only the contest with this id, or those whose title contains this text."""
     busy: bool = False
-    """Compare even if others compute on this machine."""
+    """Measure even if other processes are using this machine."""
     store: bool = False
-    """Keep the results in the systems' own `results` folders (for those who publish them)."""
+    """Store the results in the systems' own `results` folders (for maintainers)."""
     json: bool = False
     """One JSON document on standard output."""
     quiet: bool = False
@@ -80,7 +80,7 @@ def _show(contests: Sequence[dict[str, Any]], steps: Sequence[dict[str, Any]]) -
             for r in contests
         ]
         columns = ["what", "against", "faster [quartiles]", "time, ours / theirs", "smaller", "memory, ours / theirs"]
-        table("How many times as fast, and as small", columns, rows)
+        table("Speed-up and memory ratio", columns, rows)
     if steps:
         rows = [
             [r["system"], _ms(r["bare"]), _ms(r["engine"]), _ms(r["added"]), _ms(r["allowed"]), _verdict(r)]

@@ -1,4 +1,4 @@
-"""``vergence claims``: the ledger, measured or as it is known."""
+"""``vergence claims``: measure claims, or show their latest results."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ from vergence.core.progress import show_progress
 from vergence.runs.machine import Runtime
 from vergence.studies.ledger import Entry
 
-DESCRIPTION = """Measure claims and judge them by a rule fixed beforehand: several values hold if the 90 % interval of
-their mean is beyond the threshold. Runs that claims need are trained once and kept; stop and call again to go on."""
+DESCRIPTION = """Measure claims and judge them by fixed thresholds: several values hold if the 90 % interval of
+their mean is beyond the threshold. Runs that claims need are trained once and kept; after an interruption, the same
+command continues."""
 
 
 @dataclass(frozen=True)
 class ClaimsOptions:
     names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Systems; if none is given, all."""
+    """Systems; default: all."""
     kind: str = "exact"
-    """Which kinds to measure: exact, cost, empirical, several with commas, or `all`."""
+    """Which kinds to measure: exact, cost, empirical, several of these separated by commas, or `all`."""
     only: tuple[str, ...] = ()
     """Ids of claims to measure."""
     known: bool = False
-    """Show what has been measured, and measure nothing."""
+    """Show the latest results without measuring anything."""
     jobs: int = 0
-    """Runs to train at a time (0: one a core)."""
+    """Runs to train at a time (0: one per core)."""
     fresh: bool = False
-    """Train again what has been trained."""
+    """Train again instead of reusing finished runs."""
     replay: bool = False
-    """Train nothing: repeat the first steps behind every stored result, judge the exact claims again, and say which
-    results still follow from the code."""
+    """Without full training, repeat the first steps of every stored result, judge the exact claims again, and report
+    which results the current code still reproduces."""
     background: bool = False
-    """Go on in the background and write a log."""
+    """Run in the background and write a log."""
     store: bool = False
-    """Keep the results in the systems' own `results` folders (for those who publish them), not beside the runs."""
+    """Store the results in the systems' own `results` folders (for maintainers) instead of beside the runs."""
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
     runtime: Annotated[Runtime, tyro.conf.arg(name="")] = field(default_factory=Runtime)
 
@@ -53,7 +54,7 @@ class ClaimsOptions:
 def claims(args: Sequence[str]) -> int:
     options = read(ClaimsOptions, args, "claims", DESCRIPTION)
     for name in options.names:
-        catalogue.about(name)  # a mistyped name is found before anything is measured
+        catalogue.about(name)  # reject a mistyped name before anything is measured
     if options.background:
         return _in_background(args, options.output)
     from vergence.api import work
@@ -128,5 +129,5 @@ def _in_background(args: Sequence[str], output: Output) -> int:
     if output.json:
         document({"process": child.pid, "log": str(log)})
     else:
-        print(f"process {child.pid} measures and writes {log}; stop it with: kill {child.pid}")
+        print(f"process {child.pid} is measuring and writes to {log}; stop it with: kill {child.pid}")
     return 0

@@ -1,4 +1,4 @@
-"""``vergence compare``: what changed between runs."""
+"""``vergence compare``: differences between runs."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ from vergence.core.progress import clock
 from vergence.studies.comparison import Comparison, Curve, difference
 from vergence.studies.comparison import compare as compare_runs
 
-DESCRIPTION = """Lay runs side by side: the settings and versions that differ, metrics and costs with their difference
-to the first run, what the learning curves came to, and the first step at which they part."""
+DESCRIPTION = """Compare runs side by side: settings and versions that differ, metrics and costs with their difference
+to the first run, a summary of the learning curves, and the first step at which they diverge."""
 
 
-_COSTS = {"seconds": "whole run", "seconds_a_step": "a step", "samples_a_second": "judged a second",
+_COSTS = {"seconds": "whole run", "seconds_a_step": "per step", "samples_a_second": "evaluated per second",
           "peak_memory": "peak memory"}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class CompareOptions:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """Folders of two runs or more; differences are to the first."""
+    """Folders of two or more runs; differences are relative to the first."""
     json: bool = False
     """One JSON document on standard output."""
 
 
 def compare(args: Sequence[str]) -> int:
     options = read(CompareOptions, args, "compare", DESCRIPTION)
-    found = compare_runs(options.runs)
+    comparison = compare_runs(options.runs)
     if options.json:
-        document(_as_json(found))
+        document(_as_json(comparison))
     else:
-        _tell(found, _metrics(found))
+        _tell(comparison, _metrics(comparison))
     return 0
 
 
 def _as_json(found: Comparison) -> dict[str, Any]:
-    made: dict[str, Any] = to_json(found)
-    made["differences"] = {
+    content: dict[str, Any] = to_json(found)
+    content["differences"] = {
         name: [difference(value, values[0]) for value in values] for name, values in found.metrics.items()
     }
-    return made
+    return content
 
 
 def _metrics(found: Comparison) -> Mapping[str, Metric]:
-    """How the system writes its metrics; a system that is not here leaves them plain."""
+    """The system's declared metrics, for formatting; empty if the system is not installed."""
     names = {run.system for run in found.runs}
     try:
         return catalogue.load(names.pop()).metrics if len(names) == 1 else {}
@@ -84,11 +84,11 @@ def _tell(found: Comparison, metrics: Mapping[str, Metric]) -> None:
         table("Cost", ["", *letters], body)
     if found.curves:
         body = [[name, *map(_curve, curves)] for name, curves in found.curves.items()]
-        table("Learning curves", ["", *letters], body, "first → last (least at step, most at step)")
+        table("Learning curves", ["", *letters], body, "first → last (minimum at step, maximum at step)")
     for letter, parted, shared in list(zip(letters, found.parted, found.shared, strict=True))[1:]:
         if shared:
             same = f"are equal in all {shared} records that both have"
-            print(f"the curves of A and {letter} {same if parted is None else f'part at step {parted}'}")
+            print(f"the curves of A and {letter} {same if parted is None else f'diverge at step {parted}'}")
 
 
 def _metric_row(name: str, values: Sequence[float | None], metric: Metric | None) -> list[str]:

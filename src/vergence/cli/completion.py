@@ -1,8 +1,8 @@
-"""``vergence completion``: a script for the shell, and the words it asks for.
+"""``vergence completion``: a completion script for the shell, and the words it offers.
 
-The script asks ``vergence completion words ...`` for what may come next. Commands and names are answered without
-importing PyTorch; what only a system knows (its flags, presets, variants) is asked of it once and kept in the user's
-cache, under the version of its code.
+The script calls ``vergence completion words ...`` for the possible next words. Commands and names are completed without
+importing PyTorch; a system's flags, presets and variants are read once and kept in the user's cache until its code
+changes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ fish: vergence completion fish | source; for every shell, add that line to ~/.ba
 ~/.zshrc or ~/.config/fish/config.fish."""
 
 NAMED = ("show", "cite", "run", "train", "eval", "predict", "claims", "bench", "export")
-"""Commands that a system's name follows."""
+"""Commands that take the name of a system."""
 OWN_FLAGS = ("train", "eval", "predict")
 """Commands whose flags depend on the system."""
 SHELLS = ("bash", "zsh", "fish")
@@ -74,7 +74,7 @@ complete -c vergence -a '(__vergence_words)'
 SCRIPTS = dict(zip(SHELLS, (BASH, ZSH, FISH), strict=True))
 
 Words = dict[str, str]
-"""What may come next, and what it is."""
+"""Possible next words, each with a description."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class CompletionOptions:
 
 
 def completion(args: Sequence[str]) -> int:
-    if args and args[0] == "words":  # what the scripts ask; the last word is the one being typed
+    if args and args[0] == "words":  # called by the scripts; the last word is the one being typed
         for word, about in complete(args[1:] or [""]).items():
             print(f"{word}\t{about}")
         return 0
@@ -99,12 +99,12 @@ def completion(args: Sequence[str]) -> int:
 
 
 def complete(words: Sequence[str]) -> Words:
-    """What the last of these words may become; nothing where only the shell knows (files)."""
+    """Completions of the last word; empty where the shell should complete file names."""
     *before, typed = words
-    found: Words = {}
+    following: Words = {}
     with suppress(VergenceError):
-        found = _next([word for word in before if word], typed)
-    return {word: about for word, about in found.items() if word.startswith(typed)}
+        following = _next([word for word in before if word], typed)
+    return {word: about for word, about in following.items() if word.startswith(typed)}
 
 
 def _next(before: Sequence[str], typed: str) -> Words:
@@ -118,7 +118,7 @@ def _next(before: Sequence[str], typed: str) -> Words:
         return {shell: f"a script for {shell}" for shell in SHELLS}
     if command == "data":
         if not rest:
-            return {"check": "read every sample and name what is wrong"}
+            return {"check": "read every sample and list the errors"}
         rest = rest[1:]
     if rest and rest[-1].startswith("-"):
         values = _values(command, name, rest[-1])
@@ -132,7 +132,7 @@ def _next(before: Sequence[str], typed: str) -> Words:
 
 
 def _title(name: str) -> str:
-    """Of a system of our own: a guest's page may import what takes seconds."""
+    """Summary of a built-in system; importing a third-party one may take seconds."""
     return catalogue.about(name).title if catalogue.modules()[name].startswith("vergence.") else ""
 
 
@@ -142,11 +142,11 @@ def _flags(command: str, name: str) -> list[str]:
 
 
 def _values(command: str, name: str, flag: str) -> Words | None:
-    """What may follow a flag; None if it takes no value, nothing if anything may."""
-    found = _kept(name, command) if command in OWN_FLAGS else _described(command, name)
-    if flag not in found:
+    """Possible values of a flag: None if it takes no value, empty if it takes any."""
+    flags = _kept(name, command) if command in OWN_FLAGS else _described(command, name)
+    if flag not in flags:
         return None
-    choices = found[flag]
+    choices = flags[flag]
     if name and flag in ("--preset", "--variant", "--variants"):
         choices = _kept(name, "names")[flag.removesuffix("s")]
     return None if choices is None else dict.fromkeys(choices, "")
@@ -163,11 +163,11 @@ def _described(command: str, name: str) -> dict[str, Any]:
     return dict(flags(kind))
 
 
-# What a system knows, asked once -------------------------------------------------------------------------------------
+# Flags of a system, read once -----------------------------------------------------------------------------------------
 
 
 def _kept(name: str, what: str) -> dict[str, Any]:
-    """From the cache, or from the system itself (which imports PyTorch), kept for the next time."""
+    """Flags or names from the cache, or else from the system itself (which imports PyTorch)."""
     path = _cache() / f"{name or 'all'}-{what}.json"
     mark = _mark([name] if name else catalogue.names())
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -177,7 +177,7 @@ def _kept(name: str, what: str) -> dict[str, Any]:
     if what in OWN_FLAGS and not name:
         return {}
     found = _asked(name, what)
-    with suppress(VergenceError):  # a cache that cannot be written costs time, no more
+    with suppress(VergenceError):  # without a cache it is only slower
         write_json(path, {"mark": mark, "found": found})
     return found
 
@@ -214,9 +214,9 @@ def _cache() -> Path:
 
 
 def _mark(names: Sequence[str]) -> str:
-    """Changes when the code does: version, interpreter, and times of the files that decide flags."""
-    own = [Path(__file__).parent, catalogue.ROOT]
-    files = [path for folder in own for path in folder.glob("*.py")]
+    """A cache key that changes with the version, the interpreter and the files that define flags."""
+    folders = [Path(__file__).parent, catalogue.ROOT]
+    files = [path for folder in folders for path in folder.glob("*.py")]
     for name in names:
         with suppress(VergenceError, ImportError):
             files += catalogue.code(name)
@@ -224,15 +224,15 @@ def _mark(names: Sequence[str]) -> str:
 
 
 def flags(kind: type, prefix: str = "", defaults: bool = False) -> Iterator[tuple[str, list[str] | None]]:
-    """The flags of a dataclass as the commands have them, with the values each may take: [] for any, None for none.
+    """The command-line flags of a dataclass with their possible values: [] for any value, None for no value.
 
-    What must be given comes without a flag, unless there are ``defaults`` for all of it, as a preset has.
+    Required fields are positional and have no flag, unless ``defaults`` (such as a preset) has values for them.
     """
     hints = typing.get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         hint, marks = _taken_apart(hints[field.name])
         if typing.get_origin(hint) in (typing.Union, UnionType) and is_dataclass(field.default):
-            hint = type(field.default)  # of several dataclasses the one that is meant where nobody says which
+            hint = type(field.default)  # of a union of dataclasses, the default one
         must_be_given = field.default is MISSING and field.default_factory is MISSING
         if tyro.conf.Positional in marks or (must_be_given and not defaults):
             continue
@@ -253,9 +253,9 @@ def flags(kind: type, prefix: str = "", defaults: bool = False) -> Iterator[tupl
 def _taken_apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     marks: tuple[Any, ...] = ()
     if typing.get_origin(hint) is Annotated:
-        hint, *found = typing.get_args(hint)
-        marks = tuple(found)
+        hint, *metadata = typing.get_args(hint)
+        marks = tuple(metadata)
     if typing.get_origin(hint) in (typing.Union, UnionType):
-        given = [arg for arg in typing.get_args(hint) if arg is not type(None)]
-        hint = given[0] if len(given) == 1 else hint
+        options = [arg for arg in typing.get_args(hint) if arg is not type(None)]
+        hint = options[0] if len(options) == 1 else hint
     return hint, marks

@@ -1,4 +1,4 @@
-"""``vergence data check``: is this data set whole?"""
+"""``vergence data check``: check a data set."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.progress import show_progress
 from vergence.tools.datacheck import DataCheck, ReaderCheck, SplitCheck, check
 
-DESCRIPTION = """Read every split and every sample of a data set, and name everything that is wrong with it. Layouts
-are those that systems read: `vergence train NAME --help` lists them under --data. A plain PATH has the layout
-`folder`."""
+DESCRIPTION = """Read every split and every sample of a data set, and list every error. Layouts are those that systems
+read: `vergence train NAME --help` lists them under --data. A plain PATH has the layout `folder`."""
 USAGE = """usage: vergence data check LAYOUT:PATH [OPTIONS]
 
-  check     read every split and every sample; name everything that is wrong
+  check     read every split and every sample; list every error
 
 vergence data check --help lists the options.
 """
@@ -29,11 +28,11 @@ vergence data check --help lists the options.
 @dataclass(frozen=True)
 class CheckOptions:
     source: Annotated[str, tyro.conf.Positional]
-    """LAYOUT:PATH, as `--data` takes it; a plain PATH has the layout `folder`."""
+    """LAYOUT:PATH, as for `--data`; a plain PATH has the layout `folder`."""
     system: str = ""
-    """Only as this system reads it; if none is given, as every system does that knows the layout."""
+    """Check with the reader of this system only; default: all systems that know the layout."""
     workers: int = 0
-    """Processes that read (0: this one)."""
+    """Number of reading processes (0: read in this process)."""
     json: bool = False
     """One JSON document on standard output."""
     quiet: bool = False
@@ -47,7 +46,7 @@ def data(args: Sequence[str]) -> int:
         print(USAGE)
         return 0
     if not args:
-        raise VergenceError("vergence data needs to know what to do: vergence data check LAYOUT:PATH")
+        raise VergenceError("vergence data needs a subcommand: vergence data check LAYOUT:PATH")
     raise VergenceError(f"vergence data has no {args[0]!r}{did_you_mean(args[0], ['check'])}")
 
 
@@ -56,12 +55,12 @@ def _check(args: Sequence[str]) -> int:
     if not 0 <= options.workers <= 1024:
         raise VergenceError(f"workers is a number from 0 to 1024, got {options.workers}")
     with show_progress(options.quiet) as progress:
-        found = check(options.source, options.system, options.workers, progress)
+        result = check(options.source, options.system, options.workers, progress)
     if options.json:
-        document(_as_json(found))
+        document(_as_json(result))
     else:
-        _tell(found)
-    return 0 if found.whole else 2
+        _tell(result)
+    return 0 if result.whole else 2
 
 
 def _as_json(found: DataCheck) -> dict[str, object]:
@@ -88,7 +87,7 @@ def _tell(found: DataCheck) -> None:
     for problem in found.problems:
         print(f"wrong: {problem}")
     count = len(found.problems)
-    print(f"{found.path} is whole" if found.whole else f"{found.path} is not whole: {count} wrong")
+    print(f"{found.path} is complete" if found.whole else f"{found.path} is not complete: {count} errors")
 
 
 def _row(split: SplitCheck) -> list[str]:

@@ -1,4 +1,4 @@
-"""``vergence doctor``: is this set-up sound?"""
+"""``vergence doctor``: check the installation."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from vergence.core.progress import show_progress
 from vergence.runs.folder import ROOT
 from vergence.tools.doctor import Finding, examine
 
-DESCRIPTION = """Look at what Vergence stands on: versions, PyTorch's build, its kernels on every device (in a child
-process), threads, disk, optional packages, systems, and whether run folders are whole. Exit code 1 if something is
-unsound."""
+DESCRIPTION = """Check the installation: versions, PyTorch's build, its kernels on every device (in a child process),
+threads, disk, optional packages, systems, and run folders. Exit code 1 if something is unsound."""
 
 SIGNS = {"sound": "[green]sound[/]", "note": "[yellow]note[/]", "unsound": "[red]unsound[/]"}
 
@@ -35,21 +34,21 @@ class DoctorOptions:
 def doctor(args: Sequence[str]) -> int:
     options = read(DoctorOptions, args, "doctor", DESCRIPTION)
     with show_progress(options.quiet) as progress:
-        found = examine(options.runs, progress)
-    sound = all(finding.state != "unsound" for finding in found)
+        findings = examine(options.runs, progress)
+    sound = all(finding.state != "unsound" for finding in findings)
     if options.json:
-        document({"sound": sound, "findings": to_json(found)})
+        document({"sound": sound, "findings": to_json(findings)})
     else:
-        _tell(found, sound)
+        _tell(findings, sound)
     return 0 if sound else 1
 
 
 def _tell(found: Sequence[Finding], sound: bool) -> None:
     from rich.table import Table
 
-    made = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for finding in found:
-        made.add_row(SIGNS[finding.state], escape(finding.what), escape(finding.said))
-    console().print(made, highlight=False)
+        table.add_row(SIGNS[finding.state], escape(finding.what), escape(finding.said))
+    console().print(table, highlight=False)
     count = sum(finding.state == "unsound" for finding in found)
-    print("this set-up is sound" if sound else f"this set-up is not sound: {count} unsound")
+    print("this installation is sound" if sound else f"this installation is not sound: {count} unsound")

@@ -1,4 +1,4 @@
-"""``vergence export``: trained weights as a file for other programs."""
+"""``vergence export``: export trained weights to ONNX or torch.export."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from vergence.contract.config import to_json
 from vergence.core.progress import show_progress
 from vergence.runs.folder import ROOT
 
-DESCRIPTION = """Write a trained model as one file: ONNX, or a program of torch.export (.pt2). The file is run beside
-the model before it is kept, and carries system, config, facts and preprocessing. The batch is free where the model
-lets it."""
+DESCRIPTION = """Write a trained model as one file: ONNX, or a torch.export program (.pt2). Its outputs are compared
+with the model's before it is kept. It carries system, config, facts and preprocessing. The batch size is dynamic where
+the model allows it."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class ExportOptions:
     to: Literal["onnx", "torch"] = "onnx"
     """The format: onnx (needs the extra `export`), or torch for torch.export."""
     weights: str = ""
-    """A weights file; if none is given, those of the newest run, or those that come with the system."""
+    """A weights file; default: the newest run's, or the system's starter weights."""
     output: str = ""
-    """The file to write; if none is given, NAME-VARIANT.onnx or .pt2 here. -o for short."""
+    """The file to write, also -o; default: NAME-VARIANT.onnx or .pt2 in the current folder."""
     json: bool = False
     """One JSON document on standard output."""
     quiet: bool = False
@@ -54,19 +54,18 @@ def export(args: Sequence[str]) -> int:
         default = f"{name}-{identity.variant}" if identity.variant else name
         target = Path(options.output) if options.output else Path(default + SUFFIXES[options.to])
         task = progress.start(f"exporting to {options.to}", None)
-        made = export_model(system, chosen.model, identity, options.to, target)
+        exported = export_model(system, chosen.model, identity, options.to, target)
         progress.finish(task)
     if options.json:
-        document({"system": name, "weights": str(chosen.path), **to_json(made)})
+        document({"system": name, "weights": str(chosen.path), **to_json(exported)})
         return 0
-    print(f"file: {made.path}")
-    for given, shape in made.inputs.items():
-        print(f"input {given}: {' x '.join(map(str, shape))}")
-    for number, shape in enumerate(made.outputs):
+    print(f"file: {exported.path}")
+    for label, shape in exported.inputs.items():
+        print(f"input {label}: {' x '.join(map(str, shape))}")
+    for number, shape in enumerate(exported.outputs):
         print(f"output {number}: {' x '.join(map(str, shape))}")
-    print(
-        f"checked with {made.checked_with}: differs by at most {made.difference:.2g} (largest value {made.scale:.3g})"
-    )
-    if made.operators:
-        print(f"whoever opens it imports vergence first, for {', '.join(made.operators)}")
+    difference = f"differs by at most {exported.difference:.2g} (largest value {exported.scale:.3g})"
+    print(f"checked with {exported.checked_with}: {difference}")
+    if exported.operators:
+        print(f"import vergence before opening it, for {', '.join(exported.operators)}")
     return 0

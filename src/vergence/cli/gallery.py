@@ -1,4 +1,4 @@
-"""``vergence gallery``: every system as a page on this machine, with what was measured and a demo to try."""
+"""``vergence gallery``: a local web page with results and a live demo of every system."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from vergence.runs.folder import ROOT
 
 @dataclass(frozen=True)
 class GalleryOptions:
-    """Where the page is, and what it shows."""
+    """Address of the page, and its contents."""
 
     host: str = "127.0.0.1"
-    """The address to listen on; only this machine reaches the default."""
+    """The address to listen on; by default reachable from this machine only."""
     port: int = 7860
-    """The port to listen on (0: any that is free)."""
+    """The port to listen on (0: any free port)."""
     runs: Path = ROOT
     """Where run folders are kept."""
     open: bool = True
@@ -34,16 +34,14 @@ class GalleryOptions:
 
 
 def gallery(args: Sequence[str]) -> int:
-    options = read(
-        GalleryOptions, args, "gallery", "The systems, reports and live demos as a web page on this machine."
-    )
+    options = read(GalleryOptions, args, "gallery", "Systems, reports and live demos as a local web page.")
     if not 0 <= options.port <= 65535:
         raise VergenceError(f"--port is a number from 0 to 65535, got {options.port}")
     if importlib.util.find_spec("gradio") is None:
         raise VergenceError("the gallery needs Gradio, which is not installed: pip install 'vergence[app]'")
     from vergence.app.server import serve
 
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # either one closes it, and removes what it kept
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # either signal closes it and removes its files
     with suppress(KeyboardInterrupt):
         serve(options.runs, options.host, options.port, options.limits, options.open)
     return 0

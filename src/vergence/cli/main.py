@@ -1,4 +1,4 @@
-"""``vergence``: finds the command and runs it. Nothing heavy is imported before one is chosen."""
+"""``vergence``: finds the command and runs it. Nothing heavy is imported before that."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from vergence._version import __version__
 from vergence.core.errors import VergenceError, did_you_mean
 
 COMMANDS = {
-    "list": ("pages", "the systems there are"),
+    "list": ("pages", "list the systems"),
     "show": ("pages", "one system's page"),
-    "cite": ("pages", "how to refer to a system"),
+    "cite": ("pages", "citation of a system"),
     "run": ("run", "train a system and its baselines, check its claims, write a report"),
     "train": ("train", "train one variant, on embedded data or your own"),
-    "eval": ("use", "judge trained weights by the paper's protocol"),
+    "eval": ("use", "evaluate trained weights by the paper's protocol"),
     "predict": ("use", "use a system on your files"),
-    "weights": ("weights", "starter weights that come with systems, and how good they are"),
+    "weights": ("weights", "starter weights of the systems, and their metrics"),
     "claims": ("claims", "which claims hold: statement, expected, measured, verdict"),
-    "bench": ("bench", "cost against peers and the plain form, as ratios"),
-    "export": ("export", "trained weights as a file for ONNX or torch.export"),
-    "compare": ("compare", "what changed between runs: config, environment, metrics, curves"),
-    "data": ("data", "check that a data set is whole"),
-    "gallery": ("gallery", "the systems, reports and live demos as a web page on this machine"),
-    "new": ("new", "the files of a new system, laid out in a source checkout"),
-    "doctor": ("doctor", "check that this set-up is sound"),
+    "bench": ("bench", "time and memory relative to peers and the plain form"),
+    "export": ("export", "export trained weights to ONNX or torch.export"),
+    "compare": ("compare", "differences between runs: config, environment, metrics, curves"),
+    "data": ("data", "check that a data set is complete and readable"),
+    "gallery": ("gallery", "systems, reports and live demos as a local web page"),
+    "new": ("new", "create the files of a new system in a source checkout"),
+    "doctor": ("doctor", "check the installation"),
     "completion": ("completion", "a script that completes commands, names and flags in your shell"),
 }
 
@@ -38,13 +38,13 @@ usage: vergence COMMAND [NAME] [OPTIONS]
 
 {chr(10).join(f"  {name:<11} {text}" for name, (_, text) in COMMANDS.items())}
 
-Every command explains itself: vergence COMMAND --help, or vergence COMMAND NAME --help for all options of a system.
+Help: vergence COMMAND --help, or vergence COMMAND NAME --help for all options of a system.
 """
 
-GREETING = """Vergence turns a published vision system into a command. Four things to do first:
+GREETING = """Vergence runs published vision systems from the command line. Four things to try first:
 
-  vergence list               see which systems there are
-  vergence show snl           read what one is and how to use it
+  vergence list               list the systems
+  vergence show snl           what one does and how to use it
   vergence run snl            train it with its baselines and write a report (minutes)
   vergence predict snl a.png  use it on a picture
 
@@ -78,22 +78,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except VergenceError as error:
         print(f"vergence: {' '.join(str(error).split())}", file=sys.stderr)  # one line, whatever a file is called
         return error.exit_code
-    except SystemExit as leave:  # from the option parser, after it has said what was wrong
+    except SystemExit as leave:  # from the option parser, which has printed the error
         return leave.code if isinstance(leave.code, int) else 2
     except KeyboardInterrupt:
         print("vergence: stopped", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output has gone, as with `| head`
+    except BrokenPipeError:  # the output pipe was closed, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:  # a name too long, a folder that may not be read: where, and what the system says
+    except OSError as error:  # such as a name too long, or a folder without permission
         named = f"{error.filename}: " if error.filename else ""
         print(f"vergence: {' '.join(f'{named}{error.strerror or error}'.split())}", file=sys.stderr)
         return 2
 
 
 def _refuse_what_is_no_text(arg: str) -> None:
-    """A file name or an option holds no zero byte and nothing that the system cannot write."""
+    """Refuse arguments with zero bytes or characters that the file system cannot encode."""
     try:
         os.fsencode(arg)
     except UnicodeEncodeError:
@@ -104,7 +104,7 @@ def _refuse_what_is_no_text(arg: str) -> None:
 
 @contextmanager
 def _printable() -> Iterator[None]:
-    """What standard output has no sign for is printed by its number: a file may be called anything."""
+    """Escape characters that standard output cannot encode, since file names may contain any."""
     out = sys.stdout
     errors = getattr(out, "errors", None)
     if not isinstance(out, io.TextIOWrapper) or errors != "strict":
@@ -118,7 +118,7 @@ def _printable() -> Iterator[None]:
 
 
 def _hyphens(arg: str) -> str:
-    """``--from_run`` is ``--from-run``; what follows an equals sign stays."""
+    """``--from_run`` becomes ``--from-run``; text after an equals sign is unchanged."""
     flag, equals, value = arg.partition("=")
     return flag.replace("_", "-") + equals + value if flag.startswith("--") else arg
 

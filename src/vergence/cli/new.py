@@ -1,4 +1,4 @@
-"""``vergence new``: the files of a new system."""
+"""``vergence new``: create the files of a new system."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from vergence.cli.options import read
 from vergence.cli.show import document
 from vergence.tools.scaffold import lay_out
 
-DESCRIPTION = """Lay out a new system in a source checkout: a small classifier that passes every check of the contract,
-to be replaced part by part."""
+DESCRIPTION = """Create a new system in a source checkout: a small classifier that passes every contract test, to be
+replaced part by part."""
 
 
 @dataclass(frozen=True)
 class NewOptions:
     place: Annotated[str, tyro.conf.Positional]
-    """Where it belongs and what it is called: ROOM/NAME, such as points/flot."""
+    """Its room and name: ROOM/NAME, such as points/flot."""
     json: bool = False
     """One JSON document on standard output."""
 

@@ -1,4 +1,4 @@
-"""Options that commands share, and how a system's config joins them as flags."""
+"""Options shared by commands, and a system's config as flags."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Output:
 
 
 def take_name(args: Sequence[str], command: str) -> tuple[str, list[str]]:
-    """The system's name, which comes first, and the rest."""
+    """Split the arguments into the system's name, which comes first, and the rest."""
     if args and not args[0].startswith("-"):
         known = catalogue.names()
         if args[0] not in known:
@@ -47,7 +47,7 @@ def take_name(args: Sequence[str], command: str) -> tuple[str, list[str]]:
 
 
 def peek(args: Sequence[str], flag: str) -> str | None:
-    """The value of a flag, before the whole line can be read."""
+    """The value of a flag, before all options can be parsed."""
     for index, arg in enumerate(args):
         if arg == flag and index + 1 < len(args):
             return args[index + 1]
@@ -57,7 +57,7 @@ def peek(args: Sequence[str], flag: str) -> str | None:
 
 
 def read(kind: type[T], args: Sequence[str], prog: str, description: str) -> T:
-    """Options of a dataclass from the command line; what has no default comes without a flag."""
+    """Parse a dataclass of options from the command line; fields without a default are positional."""
     marks = (tyro.conf.PositionalRequiredArgs,)
     found = tyro.cli(kind, args=list(args), prog=f"vergence {prog}", description=description, config=marks)
     _refuse_what_does_not_fit(found, "")
@@ -76,7 +76,7 @@ def _refuse_what_does_not_fit(value: Any, at: str) -> None:
 
 
 def without_place(args: Sequence[str]) -> list[str]:
-    """Arguments as a stored result shows them: where runs are kept is no part of how it was made."""
+    """Arguments as recorded in a stored result, without the folder of the runs."""
     kept = [arg for arg in args if not arg.startswith("--runs=")]
     if "--runs" in kept:
         at = kept.index("--runs")
@@ -89,12 +89,12 @@ def asks_for_help(args: Sequence[str]) -> bool:
 
 
 def joined(*parts: tuple[str, Any]) -> type:
-    """One dataclass of several, whose flags stand side by side without a prefix. A part is a class whose fields are
-    all asked for, or an instance whose values are the defaults."""
-    made: list[Any] = []
+    """Join dataclasses into one, with flags without a prefix. A part is a class, or an instance whose values are the
+    defaults."""
+    fields: list[Any] = []
     for name, value in parts:
         if isinstance(value, type):
-            made.append((name, Annotated[value, tyro.conf.arg(name="")]))
+            fields.append((name, Annotated[value, tyro.conf.arg(name="")]))
         else:
-            made.append((name, Annotated[type(value), tyro.conf.arg(name="")], dataclasses.field(default=value)))
-    return dataclasses.make_dataclass("Options", made, frozen=True)
+            fields.append((name, Annotated[type(value), tyro.conf.arg(name="")], dataclasses.field(default=value)))
+    return dataclasses.make_dataclass("Options", fields, frozen=True)

@@ -15,10 +15,10 @@ from vergence.core.errors import VergenceError
 
 @dataclass(frozen=True)
 class ListOptions:
-    """The systems there are."""
+    """List the systems."""
 
     task: str = ""
-    """Only those that serve this task."""
+    """Only systems for this task."""
     json: bool = False
     """One JSON document on standard output."""
 
@@ -33,26 +33,26 @@ class PageOptions:
 
 @dataclass(frozen=True)
 class CiteOptions:
-    """How to refer to a system."""
+    """Citation of a system."""
 
     json: bool = False
     """One JSON document on standard output."""
 
 
-def list(args: Sequence[str]) -> int:  # named as the command is
-    options = read(ListOptions, args, "list", "The systems there are.")
+def list(args: Sequence[str]) -> int:  # the name of the command
+    options = read(ListOptions, args, "list", "List the systems.")
     pages = []
     for name in catalogue.names():
         try:
             pages.append(catalogue.about(name))
-        except VergenceError as error:  # a guest that does not open must not hide the others
+        except VergenceError as error:  # a third-party system that fails to import must not hide the others
             print(f"vergence: {error}", file=sys.stderr)
     pages = [page for page in pages if options.task.lower() in " ".join(page.tasks).lower()]
     if options.json:
         document([to_json(page) for page in pages])
     else:
         rows = [[page.name, page.title, page.venue, ", ".join(page.tasks)] for page in pages]
-        table("", ["name", "title", "venue", "tasks"], rows, "vergence show NAME tells more.")
+        table("", ["name", "title", "venue", "tasks"], rows, "For details: vergence show NAME.")
     return 0
 
 
@@ -77,7 +77,7 @@ def show(args: Sequence[str]) -> int:
 
 def cite(args: Sequence[str]) -> int:
     name, rest = take_name(args, "cite")
-    options = read(CiteOptions, rest, f"cite {name}", "How to refer to a system.")
+    options = read(CiteOptions, rest, f"cite {name}", "Citation of a system.")
     page = catalogue.about(name)
     document({"name": name, "citation": page.citation}) if options.json else print(page.citation)
     return 0

@@ -1,4 +1,4 @@
-"""``vergence run``: a paper as a command."""
+"""``vergence run``: reproduce a paper's comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vergence.runs.machine import Runtime
 if TYPE_CHECKING:
     from vergence.api.work import PaperRun
 
-DESCRIPTION = """Train the headline variants on embedded data (or take the runs there are), print the paper's table as
+DESCRIPTION = """Train the headline variants on embedded data (or reuse finished runs), print the paper's table as
 measured here, check the claims, and write one HTML report with pictures."""
 
 
@@ -29,25 +29,25 @@ class RunOptions:
     preset: str = "tiny"
     """A named config."""
     variants: tuple[str, ...] = ()
-    """Which variants; if none is given, the headline ones."""
+    """Variants to train; default: the headline variants."""
     all: bool = False
-    """Every variant, ablations too."""
+    """All variants, including ablations."""
     seeds: int = 1
-    """How many seeds of each, from 0."""
+    """Number of seeds per variant, from 0."""
     claimed: bool = False
-    """And of each variant all the seeds that claims name."""
+    """Also train all seeds that claims need."""
     data: str = ""
-    """Other data than the preset's: LAYOUT:PATH."""
+    """LAYOUT:PATH of other data than the preset's."""
     jobs: int = 0
-    """Runs to train at a time (0: one a core)."""
+    """Runs to train at a time (0: one per core)."""
     fresh: bool = False
-    """Train again what has been trained."""
+    """Train again instead of reusing finished runs."""
     open: bool = False
     """Open the report in a browser."""
     store: bool = False
-    """Keep the table, its costs and a picture in the system's own `results` folder (for those who publish them)."""
+    """Store the table, its costs and a picture in the system's own `results` folder (for maintainers)."""
     picture: str = ""
-    """Which of the report's pictures `--store` keeps, by its file name; if none is given, the first."""
+    """File name of the report's picture that `--store` keeps; default: the first."""
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
     runtime: Annotated[Runtime, tyro.conf.arg(name="")] = field(default_factory=Runtime)
 

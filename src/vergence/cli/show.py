@@ -1,4 +1,4 @@
-"""Results for people (tables) or for programs (one JSON document)."""
+"""Output of results: tables, or one JSON document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 UPRIGHT = 8
-"""Metrics that fit side by side."""
+"""Maximum number of metrics side by side."""
 SIGNS = {
     "holds": "[green]holds[/]",
     "does not hold": "[red]does not hold[/]",
@@ -32,7 +32,7 @@ def console() -> Console:
 
     class Plain(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # for the command to answer: the reader has gone, and nothing is wrong
+            raise BrokenPipeError  # handled in main: the output pipe was closed
 
     return Plain()
 
@@ -46,17 +46,17 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], cap
     """A table on standard output."""
     from rich.table import Table
 
-    made = Table(title=escape(title), title_justify="left", header_style="bold")
-    made.caption, made.caption_justify = escape(caption), "left"
+    shown = Table(title=escape(title), title_justify="left", header_style="bold")
+    shown.caption, shown.caption_justify = escape(caption), "left"
     for number, column in enumerate(columns):
-        made.add_column(escape(column), overflow="fold", no_wrap=number == 0)
+        shown.add_column(escape(column), overflow="fold", no_wrap=number == 0)
     for row in rows:
-        made.add_row(*map(escape, row))
-    console().print(made)
+        shown.add_row(*map(escape, row))
+    console().print(shown)
 
 
 def metrics_table(title: str, metrics: Mapping[str, Metric], rows: Mapping[str, Mapping[str, float]]) -> None:
-    """One row a variant, one column a metric; a single row of many stands upright."""
+    """One row per variant and one column per metric; a single variant with many metrics is shown as a column."""
     shown = [name for name in metrics if any(name in row for row in rows.values())]
     body = [[label, *(number(row.get(m), metrics[m]) for m in shown)] for label, row in rows.items()]
     if len(body) == 1 and len(shown) > UPRIGHT:
@@ -66,32 +66,32 @@ def metrics_table(title: str, metrics: Mapping[str, Metric], rows: Mapping[str, 
 
 
 def claims_table(entries: Sequence[Entry]) -> None:
-    """The ledger: a verdict and a statement a row, the figures below it."""
+    """The claims: verdict and statement in one row each, with the figures below."""
     from rich.table import Table
 
-    made = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    made.add_column(min_width=14, max_width=22)
-    made.add_column()
+    shown = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    shown.add_column(min_width=14, max_width=22)
+    shown.add_column()
     for entry in entries:
         claim = entry.claim
         expected = f"{claim.sense} {claim.threshold:g} {claim.unit}".strip()
         figures = f"{entry.system} {claim.id} · {claim.source} · expected {expected} · measured {measured(entry)}"
-        made.add_row(verdict(entry), f"{escape(claim.statement)}\n[dim]{escape(figures)}[/]")
-    console().print("[bold]Claims[/]", made, highlight=False)
+        shown.add_row(verdict(entry), f"{escape(claim.statement)}\n[dim]{escape(figures)}[/]")
+    console().print("[bold]Claims[/]", shown, highlight=False)
 
 
 def measured(entry: Entry) -> str:
-    """What was measured, with its interval where there is one."""
-    found = entry.judgement
-    if found is None or found.measured is None:
+    """The measured value, with its interval if there is one."""
+    judgement = entry.judgement
+    if judgement is None or judgement.measured is None:
         return "–"
-    if len(found.values) > 1 and found.low is not None and found.high is not None:
-        return f"{found.measured:.3g} [{found.low:.3g}, {found.high:.3g}]"
-    return f"{found.measured:.3g}"
+    if len(judgement.values) > 1 and judgement.low is not None and judgement.high is not None:
+        return f"{judgement.measured:.3g} [{judgement.low:.3g}, {judgement.high:.3g}]"
+    return f"{judgement.measured:.3g}"
 
 
 def verdict(entry: Entry) -> str:
-    """In colour, with its age if it is old."""
+    """The verdict in colour, with its age unless current."""
     if entry.judgement is None:
         return "[dim]not measured yet[/]"
     old = "" if entry.age == "current" else f" [dim]({entry.age})[/]"
@@ -100,5 +100,5 @@ def verdict(entry: Entry) -> str:
 
 
 def number(value: float | None, metric: Metric) -> str:
-    """A metric's value in its digits."""
+    """A metric's value with its number of digits."""
     return "–" if value is None or not math.isfinite(value) else f"{value:.{metric.digits}f}"

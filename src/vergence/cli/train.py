@@ -1,4 +1,4 @@
-"""``vergence train``: one variant, from the start, from weights, or from where it stopped."""
+"""``vergence train``: train one variant, from scratch, from weights, or resumed."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ DESCRIPTION = "Train one variant of a system; the run's folder holds everything 
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """What to start from."""
+    """How to start."""
 
     preset: str = "tiny"
-    """A named config: tiny runs here in minutes, paper is as published."""
+    """A named config: tiny trains in minutes, paper is as published."""
     variant: str = ""
-    """The method or a baseline; if none is given, the method."""
+    """The method or a baseline; default: the method."""
     init: str = ""
-    """Weights to start from; what does not fit is new."""
+    """Weights to start from; layers that do not fit are initialised."""
     resume: str = ""
-    """The folder of a run to go on with, or `last` for the newest unfinished one."""
+    """The folder of a run to resume, or `last` for the newest unfinished one."""
     from_run: str = ""
     """The folder of a run to repeat from the start."""
     report: bool = True
@@ -48,9 +48,9 @@ def train(args: Sequence[str]) -> int:
         ("runtime", default.runtime),
         ("config", default.config),
     )
-    given: Any = read(kind, rest, f"train {default.system}", DESCRIPTION)
-    options, output = given.options, given.output
-    order = replace(default, config=given.config, runtime=given.runtime, init=options.init)
+    parsed: Any = read(kind, rest, f"train {default.system}", DESCRIPTION)
+    options, output = parsed.options, parsed.output
+    order = replace(default, config=parsed.config, runtime=parsed.runtime, init=options.init)
     system = catalogue.load(order.system)
     if options.resume:
         assert old is not None
@@ -63,7 +63,7 @@ def train(args: Sequence[str]) -> int:
 
 
 def _starting_point(args: Sequence[str], old: Run | None) -> tuple[Order, list[str]]:
-    """What the flags change: a preset and variant by name, or the order of an old run."""
+    """The defaults of the flags: a named preset and variant, or the order of an old run."""
     if old is None:
         name, rest = take_name(args, "train")
         settings = catalogue.settings(name)
@@ -82,13 +82,13 @@ def _starting_point(args: Sequence[str], old: Run | None) -> tuple[Order, list[s
 def _old_run(args: Sequence[str]) -> Run | None:
     resume, from_run, root = peek(args, "--resume"), peek(args, "--from-run"), Path(peek(args, "--runs") or ROOT)
     if resume and from_run:
-        raise VergenceError("--resume goes on with a run and --from-run repeats one: give one of them")
+        raise VergenceError("--resume continues a run and --from-run repeats one: give only one of them")
     if resume == "last":
         name, _ = take_name(args, "train")
-        found = next((run for run in runs(name, root) if not (run.folder / "result.json").exists()), None)
-        if found is None:
+        unfinished = next((run for run in runs(name, root) if not (run.folder / "result.json").exists()), None)
+        if unfinished is None:
             raise VergenceError(f"no unfinished run of {name} in {root / name}")
-        return found
+        return unfinished
     folder = resume or from_run
     return Run.open(Path(folder)) if folder else None
 
@@ -99,13 +99,13 @@ def _carry_out(order: Order, old: Run | None, output: Output, report: bool, comm
 
     system = catalogue.load(order.system)
     with show_progress(output.quiet or not leads()) as progress, joined(order.runtime) as fabric:
-        made = Run.create(order, output.runs, command) if old is None and leads() else old
-        run = cast(Run, fabric.broadcast(made))
+        created = Run.create(order, output.runs, command) if old is None and leads() else old
+        run = cast(Run, fabric.broadcast(created))
         try:
             metrics = execute(run, progress, order.runtime, fabric)
         except VergenceError:
             if old is None and leads() and not (run.folder / "checkpoints").exists():
-                shutil.rmtree(run.folder, ignore_errors=True)  # it never began: nothing to go on with
+                shutil.rmtree(run.folder, ignore_errors=True)  # it has no checkpoint to resume from
             raise
         if report and leads():
             from vergence.report.build import report_run

@@ -1,4 +1,4 @@
-"""``vergence eval`` and ``vergence predict``: weights judged, or used on a user's files."""
+"""``vergence eval`` and ``vergence predict``: evaluate weights, or use them on files."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ class EvalOptions:
     """What to judge."""
 
     weights: str = ""
-    """A weights file; if none is given, those of the newest run, or those that come with the system."""
+    """A weights file; default: the newest run's, or the system's starter weights."""
     split: Literal["train", "val", "test"] = "test"
-    """Which part of the data."""
+    """Split of the data."""
 
 
 @dataclass(frozen=True)
 class PredictOptions:
-    """What to use and where to write."""
+    """Weights and output."""
 
     weights: str = ""
-    """A weights file; if none is given, those of the newest run, or those that come with the system."""
+    """A weights file; default: the newest run's, or the system's starter weights."""
     output: str = "predictions"
-    """The folder to write into, or the name of the main file, such as out.mp4; -o for short."""
+    """The folder to write into, or the name of the main file, such as out.mp4; also -o."""
 
 
-def eval(args: Sequence[str]) -> int:  # named as the command is
+def eval(args: Sequence[str]) -> int:  # the name of the command
     name, rest = take_name(args, "eval")
-    described = "Judge weights by the paper's protocol. Flags of the config change what the weights came with."
+    described = "Evaluate weights by the paper's protocol. Config flags override the config stored with the weights."
     if asks_for_help(rest):
         _read_eval(catalogue.settings(name).configure("tiny"), rest, name, described)
     system = catalogue.load(name)
     if not system.offers("evaluate"):
         raise system.not_offered("evaluation")
     chosen = choose_or_train(system, peek(rest, "--weights") or "", Path(peek(rest, "--runs") or ROOT))
-    given = _read_eval(chosen.identity.config, rest, name, described)
+    parsed = _read_eval(chosen.identity.config, rest, name, described)
     from vergence.engine.use import judge
 
-    split = given.options.split
-    with show_progress(given.output.quiet) as progress:
+    split = parsed.options.split
+    with show_progress(parsed.output.quiet) as progress:
         say_which(chosen, progress)
-        metrics = judge(system, chosen.identity, chosen.model, given.config, split, given.machine, progress)
-    if given.output.json:
+        metrics = judge(system, chosen.identity, chosen.model, parsed.config, split, parsed.machine, progress)
+    if parsed.output.json:
         weights = str(chosen.path) if chosen.path else None
         document({"system": name, "weights": weights, "split": split, "metrics": metrics})
     else:
@@ -82,18 +82,18 @@ def predict(args: Sequence[str]) -> int:
         ("output", Output()),
         ("machine", Machine()),
     ]
-    given: Any = read(joined(*parts), rest, f"predict {name}", f"Use {name} on your files.")
-    system = catalogue.load(name)  # PyTorch is imported here: whatever is wrong with the line was said before
+    parsed: Any = read(joined(*parts), rest, f"predict {name}", f"Use {name} on your files.")
+    system = catalogue.load(name)  # imports PyTorch, after the options were checked
     from vergence.engine.use import infer
 
-    with show_progress(given.output.quiet) as progress:
-        needed = system.needs_model(given.inputs)
-        chosen = choose_or_train(system, given.options.weights, given.output.runs, needed)
+    with show_progress(parsed.output.quiet) as progress:
+        needed = system.needs_model(parsed.inputs)
+        chosen = choose_or_train(system, parsed.options.weights, parsed.output.runs, needed)
         say_which(chosen, progress)
-        (result,) = infer(system, chosen.identity, chosen.model, [given.inputs], given.machine, progress)
-        artifacts = result.save(given.options.output, progress)
+        (result,) = infer(system, chosen.identity, chosen.model, [parsed.inputs], parsed.machine, progress)
+        artifacts = result.save(parsed.options.output, progress)
     files = [{"kind": a.kind, "path": str(a.path), "caption": a.caption} for a in artifacts]
-    if given.output.json:
+    if parsed.output.json:
         document({"system": name, "weights": chosen.origin, "result": result.to_json(), "files": files})
         return 0
     summary = result.summary()
@@ -112,7 +112,7 @@ def _shown(value: Any) -> str:
 
 
 def choose_or_train(system: AnySystem, given: str, root: Path, needed: bool = True) -> Chosen:
-    """The weights to use. Where there are none, a person at a terminal is asked whether to train some."""
+    """The weights to use. If there are none, a user at a terminal is asked whether to train some."""
     from vergence.engine.choose import choose
 
     try:
@@ -133,6 +133,6 @@ def choose_or_train(system: AnySystem, given: str, root: Path, needed: bool = Tr
 
 
 def say_which(chosen: Chosen, progress: Progress) -> None:
-    """Whose weights these are, for anyone who did not say."""
+    """Show which weights are used, if the user did not choose them."""
     if chosen.origin:
         progress.say(chosen.origin)

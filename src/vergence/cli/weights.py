@@ -1,4 +1,4 @@
-"""``vergence weights``: the starter weights that come with systems, and how they are made again."""
+"""``vergence weights``: list the starter weights of the systems, or train them again."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.progress import show_progress
 from vergence.runs.machine import Runtime
 
-DESCRIPTION = """Small trained weights that come with systems, so that prediction works on the first try: how they were
-trained, on what, and how good they are. --train makes those of a system again."""
+DESCRIPTION = """Small trained weights shipped with the systems, so that prediction works right away: how they were
+trained, on which data, and their metrics. --train trains those of a system again."""
 
 
 @dataclass(frozen=True)
 class WeightsOptions:
     names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Systems; if none is given, all."""
+    """Systems; default: all."""
     train: bool = False
-    """Train the starter weights of the named systems again and put them in place."""
+    """Train the starter weights of the named systems again and replace them."""
     only: str = ""
-    """Of several starter weights of a system, those with this name."""
+    """Only the starter weights with this name."""
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
     runtime: Annotated[Runtime, tyro.conf.arg(name="")] = field(default_factory=Runtime)
 

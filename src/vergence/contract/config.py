@@ -5,14 +5,19 @@ JSON is read strictly: an unknown field, a missing one or a value of the wrong t
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import enum
 import hashlib
+import inspect
 import json
 import math
+import textwrap
 import types
 import typing
 from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -196,3 +201,19 @@ def digest(value: Any) -> str:
     """A short hash of a config: equal configs have equal digests."""
     text = json.dumps(to_json(value), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@cache
+def documented(kind: type) -> dict[str, str]:
+    """The docstring below each field of a dataclass, read from its source; empty for a class made at run time."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    except (OSError, TypeError, SyntaxError):  # no source
+        return {}
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    texts = {}
+    for line, below in pairwise(body):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+            text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
+            texts[line.target.id] = " ".join(str(text).split())
+    return texts

@@ -73,6 +73,8 @@ class _Piece:
     shown: float
     done: int = 0
     note: Note = ""
+    last_line: int | None = None
+    """``done`` when a line was last shown."""
 
     def line(self) -> str:
         spent = time.monotonic() - self.began
@@ -99,12 +101,13 @@ class Lines(Progress):
         piece, now = self.pieces[task], time.monotonic()
         piece.done, piece.note, piece.total = done, note, total or piece.total
         if now - piece.shown >= self.seconds:
-            piece.shown = now
+            piece.shown, piece.last_line = now, done
             self.say(piece.line())
 
     def finish(self, task: int) -> None:
         piece = self.pieces.pop(task)
-        if time.monotonic() - piece.began >= 1:  # a short task needs no line
+        # A short task needs no line; if the last update showed one, there is nothing to add.
+        if time.monotonic() - piece.began >= 1 and piece.last_line != piece.done:
             self.say(piece.line())
 
     def say(self, text: str) -> None:

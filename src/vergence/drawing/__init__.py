@@ -1,1 +1,1 @@
-"""Drawing: figures, grids of pictures, self-contained pages and viewers that all systems share."""
+"""Drawing shared by all systems: figures, grids of pictures, self-contained pages and viewers."""

@@ -1,4 +1,4 @@
-"""Matplotlib figures as all systems draw them: one palette, one size of text, files written whole."""
+"""Matplotlib figures in one style for all systems: one palette, and files written atomically."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PALETTE = ("#3b6fb6", "#e08a2c", "#2f9e63", "#b23a48", "#7a5195", "#6b6b6b")
-"""Colours of lines, bars and points, in the order in which they are taken."""
+"""Colours of lines, bars and points, in order of use."""
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = PALETTE
 
 
 def colours(count: int) -> list[str]:
-    """A colour for each of ``count`` things; after six they repeat."""
+    """``count`` colours of the palette, which repeats after six."""
     return [PALETTE[i % len(PALETTE)] for i in range(count)]
 
 
 def figure(width: float, height: float, dpi: int = 110) -> Figure:
-    """An empty figure of a size in inches, whose parts make room for one another."""
+    """An empty figure with constrained layout; its size is in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), dpi=dpi, layout="constrained")
 
 
 def saved(drawn: Figure, path: Path, tight: bool = False) -> Path:
-    """Write a figure as a PNG (or SVG, by the name), whole or not at all."""
+    """Write a figure atomically, as PNG or SVG by its suffix."""
     kind = path.suffix.lower().removeprefix(".") or "png"
     with replacing(path) as partial:
         drawn.savefig(partial, format=kind, bbox_inches="tight" if tight else None)
@@ -42,17 +42,17 @@ def saved(drawn: Figure, path: Path, tight: bool = False) -> Path:
 
 @dataclass(frozen=True)
 class Growth:
-    """How time grows along one axis: sizes, and for each label one piece of work per size (None: not at that size)."""
+    """Run time over problem size: for each label one callable per size (None: not at that size)."""
 
     xlabel: str
     sizes: Sequence[int]
     runs: Mapping[str, Sequence[Callable[[], Any] | None]]
     title: Callable[[Mapping[str, Sequence[tuple[int, float]]]], str] | None = None
-    """What stands above the panel, given sizes and seconds by label."""
+    """Title of the panel, computed from sizes and seconds by label."""
 
 
 def growth(path: Path, panels: Sequence[Growth], ylabel: str, rounds: int = 3) -> Path:
-    """Time pieces of work that grow, interleaved, and draw them on logarithmic axes with the exponent at the end."""
+    """Time callables over growing sizes, interleaved, and plot them on log-log axes with the final exponent."""
     drawn = figure(4.9 * len(panels), 3.7)
     for axis, panel in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         times: dict[str, list[tuple[int, float]]] = {label: [] for label in panel.runs}
@@ -74,7 +74,7 @@ def growth(path: Path, panels: Sequence[Growth], ylabel: str, rounds: int = 3) -
 
 
 def seconds(runs: Mapping[str, Callable[[], Any]], rounds: int = 3) -> dict[str, float]:
-    """The median time of each call, taken in turns, after one that is not counted."""
+    """Median seconds of each call, measured in turns after one warm-up call."""
     for run in runs.values():
         run()
     times: dict[str, list[float]] = {label: [] for label in runs}

@@ -1,4 +1,4 @@
-"""Pictures for people: grids with captions, and maps laid over images."""
+"""Grids of pictures with captions, and heat maps over images."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Panel:
 
 
 def overlay(picture: Tensor, heat: Tensor) -> Tensor:
-    """A map (h, w) laid over a grey picture (3, H, W): the higher a value, the more of its colour; in [0, 1]."""
+    """A heat map (h, w) blended over a picture (3, H, W) in grey, in [0, 1]; higher values are more opaque."""
     from matplotlib import colormaps
 
     grey = 0.8 * scaled(picture).cpu().mean(0, keepdim=True)
     heat = heat.detach().float().cpu()
     spread = heat.max() - heat.min()
     share = (heat - heat.min()) / spread if spread > 0 else torch.zeros_like(heat)
-    # Nearest: each cell of the map stays one cell, so nobody reads more into it than there is.
+    # Nearest neighbour, so that the resolution of the map stays visible.
     full = torch.nn.functional.interpolate(share[None, None], grey.shape[-2:], mode="nearest")[0, 0]
     colours = torch.from_numpy(colormaps["inferno"](0.35 + 0.65 * full.numpy())[..., :3]).permute(2, 0, 1).float()
-    cover = 0.9 * full.sqrt()  # a quarter of the highest value covers half: faint attention is still seen
+    cover = 0.9 * full.sqrt()  # square root, so that weak attention remains visible
     return grey * (1 - cover) + colours * cover
 
 
 def grid(path: Path, rows: Sequence[Sequence[Panel]], side: float = 1.9) -> Path:
-    """Panels in rows as one PNG."""
+    """Draw rows of panels into one PNG."""
     columns = max(len(row) for row in rows)
     drawn = figure(side * columns, (side + 0.25) * len(rows))
     axes = drawn.subplots(len(rows), columns, squeeze=False)
@@ -46,9 +46,10 @@ def grid(path: Path, rows: Sequence[Sequence[Panel]], side: float = 1.9) -> Path
         axis.set_axis_off()
     for row, places in zip(rows, axes, strict=True):
         for panel, axis in zip(row, places, strict=False):
-            axis.imshow(scaled(panel.picture).permute(1, 2, 0).cpu().numpy(), vmin=0, vmax=1, interpolation="nearest")
+            pixels = scaled(panel.picture).clamp(0, 1).permute(1, 2, 0).cpu().numpy()
+            axis.imshow(pixels, vmin=0, vmax=1, interpolation="nearest")
             axis.set_title(panel.title, fontsize=8)
             for x, y in panel.points:
-                for colour, edge in (("black", 3.2), ("white", 1.6)):  # seen on any ground
+                for colour, edge in (("black", 3.2), ("white", 1.6)):  # visible on any background
                     axis.plot(x, y, "o", markersize=11, markerfacecolor="none", color=colour, markeredgewidth=edge)
     return saved(drawn, path)

@@ -1,4 +1,4 @@
-"""Pictures inside a page: small files written into the HTML itself, so that it needs nothing else."""
+"""Pictures embedded in HTML pages as data URIs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vergence.data.images import scaled
 
 
 def data_uri(kind: str, content: bytes) -> str:
-    """The bytes of a picture file (``png``, ``jpeg``) as an address."""
+    """The bytes of a picture file (``png``, ``jpeg``) as a data URI."""
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def thumbnail(picture: Tensor, height: int, width: int | None = None) -> str:
-    """A picture (3, H, W) as the address of a small JPEG: of this height, or smaller if it would be wider than that."""
+    """A picture (3, H, W) as the data URI of a JPEG with this height, or smaller to keep within ``width``."""
     pixels = (scaled(picture).clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
     image = Image.fromarray(pixels)
     factor = height / image.height

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: one style, one frame, everything inside one file."""
+"""Self-contained HTML pages in one style."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ details { margin-top: .6rem; font-size: .85rem; }
 def write_page(path: Path, title: str, note: str, body: str, style: str = "", **values: Any) -> Path:
     """Write one HTML file: a title, a note, and a body that is a Jinja2 template filled with ``values``.
 
-    Text in ``values`` is escaped; pictures go in as addresses from :mod:`vergence.drawing.inline`.
+    Text in ``values`` is escaped; pictures are data URIs from :mod:`vergence.drawing.inline`.
     """
     from jinja2 import Environment
     from markupsafe import Markup

@@ -1,4 +1,4 @@
-"""Clouds for people: a page in which they can be turned, complete in one file, and the same as a plain picture."""
+"""Point cloud viewer: an interactive, self-contained HTML page, and the same view as a PNG."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from vergence.core.seeding import generator
 from vergence.drawing.figure import figure, saved
 
 MOST = 20_000
-"""Points of a layer that are shown; of more, so many at random."""
+"""Maximum points per layer on a page; larger clouds are subsampled at random."""
 
 FEW = 6_000
-"""Points of a layer in a picture."""
+"""Maximum points per layer in a PNG."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One cloud (N, 3) under a name and a colour (#rrggbb); with vectors (N, 3) where each point goes."""
+    """One point cloud (N, 3) with a name, a colour (#rrggbb) and optional motion vectors (N, 3)."""
 
     name: str
     points: Tensor
@@ -36,16 +36,16 @@ class Layer:
 
 
 def turned(points: Tensor, axes: Axes) -> Tensor:
-    """Coordinates (N, 3) as a viewer has them: right, up, towards the eye."""
+    """Coordinates (N, 3) in the viewer's axes: right, up, towards the eye."""
     order, sign = {"camera": ([0, 1, 2], [-1, 1, -1]), "lidar": ([1, 2, 0], [-1, 1, -1])}[axes]
     return points[:, order] * points.new_tensor(sign)
 
 
 def page(path: Path, title: str, note: str, layers: Sequence[Layer], axes: Axes = "camera") -> Path:
-    """Write a page in which the layers can be turned, shown and hidden, and moved along their vectors."""
+    """Write a page in which layers can be rotated, shown, hidden, and moved along their vectors."""
     everything = turned(torch.cat([_plain(layer.points)[thinned(len(layer.points), MOST)] for layer in layers]), axes)
     middle = everything.median(0).values
-    radius = float((everything - middle).norm(dim=1).quantile(0.9))  # where most are, not the farthest
+    radius = float((everything - middle).norm(dim=1).quantile(0.9))  # ignores the farthest points
     data = {
         "middle": middle.tolist(),
         "radius": max(radius, 1e-6),
@@ -56,7 +56,7 @@ def page(path: Path, title: str, note: str, layers: Sequence[Layer], axes: Axes 
     parts = {
         "title": html.escape(title),
         "note": html.escape(note),
-        "data": json.dumps(data).replace("<", "\\u003c"),  # no text of ours can end the script
+        "data": json.dumps(data).replace("<", "\\u003c"),  # so that no text can close the script tag
     }
     for name, text in parts.items():
         template = template.replace("{{" + name + "}}", text)
@@ -73,7 +73,7 @@ def _packed(layer: Layer, axes: Axes) -> dict[str, str]:
 
 
 def thinned(count: int, most: int) -> Tensor:
-    """Which of so many points to show: all, or ``most`` of them at random."""
+    """Indices of the points to show: all ``count``, or ``most`` of them at random."""
     if count <= most:
         return torch.arange(count)
     return torch.randperm(count, generator=generator("shown", count))[:most].sort().values
@@ -89,16 +89,16 @@ def _text(values: Tensor) -> str:
 
 @dataclass(frozen=True)
 class View:
-    """One cell of a picture: layers under a title."""
+    """One panel of a picture: layers with a title."""
 
     title: str
     layers: Sequence[Layer]
 
 
 def picture(path: Path, rows: Sequence[Sequence[View]], axes: Axes = "camera", side: float = 3.4) -> Path:
-    """Views in rows as one PNG, each drawn from the side the page starts with; vectors are lines to where points go.
+    """Draw rows of views into one PNG, from the page's initial viewpoint; vectors are drawn as lines.
 
-    All views of a row show the same part of space, without the farthest points.
+    All views of a row share one frame, which leaves out the farthest points.
     """
     frames = [_frame(row, axes) for row in rows]
     heights = [min(max((top - bottom) / (right - left), 0.4), 1.2) for left, right, bottom, top in frames]
@@ -134,7 +134,7 @@ def _draw(place: Any, layer: Layer, axes: Axes) -> None:
 
 
 def _frame(row: Sequence[View], axes: Axes) -> tuple[float, float, float, float]:
-    """Left, right, bottom and top of what nearly all points of a row take up."""
+    """Left, right, bottom and top of a frame around nearly all points of a row."""
     seen = [_seen(turned(_plain(layer.points), axes)) for view in row for layer in view.layers]
     every = torch.cat([part[thinned(len(part), FEW)] for part in seen])
     cut = 0.02 if len(every) > FEW else 0.0
@@ -144,7 +144,7 @@ def _frame(row: Sequence[View], axes: Axes) -> tuple[float, float, float, float]
 
 
 def _seen(points: Tensor, yaw: float = 0.5, pitch: float = 0.55) -> Tensor:
-    """Where points (N, 3) come to lie on paper, (N, 2), without perspective."""
+    """Orthographic projection of points (N, 3) to (N, 2)."""
     angle, tilt = torch.tensor(yaw), torch.tensor(pitch)
     x, y, z = points.unbind(1)
     side, deep = angle.cos() * x + angle.sin() * z, angle.cos() * z - angle.sin() * x

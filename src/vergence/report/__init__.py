@@ -1,1 +1,1 @@
-"""One self-contained HTML page a run: no network, opens from disk."""
+"""Reports: one self-contained HTML page per run, readable offline."""

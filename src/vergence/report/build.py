@@ -1,4 +1,4 @@
-"""What goes into a report: gathered from finished runs and the ledger, then laid out as one page."""
+"""Builds a report page from finished runs and the ledger of claims."""
 
 from __future__ import annotations
 
@@ -86,21 +86,20 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
     data = getattr(order.config, "data", None)
     source = data if isinstance(data, str) else getattr(data, "source", None)
     spent = sum(run.result.seconds for runs in subject.runs.values() for run in runs if run.result)
-    found = [
+    return [
         ("system", f"{order.system}, preset {subject.preset}"),
         ("variants", ", ".join(subject.label(v) for v in subject.runs)),
         ("data", subject.system.embedded(order.config) if source in (None, EMBEDDED) else str(source)),
         ("seeds", ", ".join(map(str, seeds))),
-        ("training and judging", f"{clock(spent)} of computing"),
+        ("training and evaluation", clock(spent)),
         ("folder", ", ".join(run.folder.name for runs in subject.runs.values() for run in runs)),
     ]
-    return found
 
 
 def _table(subject: Subject) -> dict[str, Any] | None:
     metrics = subject.system.metrics
     values = {v: _values(runs) for v, runs in subject.runs.items()}
-    shown = [name for name in metrics if any(name in found for found in values.values())]
+    shown = [name for name in metrics if any(name in measured for measured in values.values())]
     if not shown:
         return None
     papers: list[dict[str, Any]] = []
@@ -110,11 +109,11 @@ def _table(subject: Subject) -> dict[str, Any] | None:
         if beside and any(v in reported.rows for v in subject.runs):
             papers.append({"where": reported.where, "metrics": [metrics[n].label for n in names], "names": names,
                            "rows": reported.rows})  # fmt: skip
-    best = {name: _best([_mean(found[name]) for found in values.values() if name in found], metrics[name])
+    best = {name: _best([_mean(measured[name]) for measured in values.values() if name in measured], metrics[name])
             for name in shown}  # fmt: skip
     rows = []
-    for variant, found in values.items():
-        ours = [_cell(found.get(name), metrics[name], best[name]) for name in shown]
+    for variant, measured in values.items():
+        ours = [_cell(measured.get(name), metrics[name], best[name]) for name in shown]
         theirs = []
         for paper in papers:
             for name in paper["names"]:
@@ -125,17 +124,17 @@ def _table(subject: Subject) -> dict[str, Any] | None:
                 )
         rows.append({"label": subject.label(variant), "ours": ours, "theirs": theirs})
     seeds = max(len(runs) for runs in subject.runs.values())
-    note = "test data, " + ("one seed." if seeds == 1 else f"mean and deviation of {seeds} seeds.")
+    note = "test data, " + ("one seed." if seeds == 1 else f"mean and standard deviation of {seeds} seeds.")
     heads = [f"{metrics[n].label} {metrics[n].unit}".strip() for n in shown]
     return {"title": "Variants", "metrics": heads, "papers": papers, "rows": rows, "note": note}
 
 
 def _values(runs: Sequence[Run]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for run in runs:
         for name, value in run.metrics.items():
-            found.setdefault(name, []).append(value)
-    return found
+            values.setdefault(name, []).append(value)
+    return values
 
 
 def _cell(values: Sequence[float] | None, metric: Metric, best: float | None) -> dict[str, Any]:
@@ -157,18 +156,18 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _claim(entry: Entry) -> dict[str, str]:
-    claim, found = entry.claim, entry.judgement
+    claim, judgement = entry.claim, entry.judgement
     measured, more = "–", []
-    if found is None:
+    if judgement is None:
         verdict, style = "not measured yet", "none"
         more.append(f"measure it with: vergence claims {entry.system} --only {claim.id}")
     else:
-        verdict, style = found.verdict, STYLES[found.verdict]
-        if found.measured is not None:
-            measured = f"{found.measured:.3g} {claim.unit}".strip()
-            if len(found.values) > 1:
-                measured += f", 90 % interval {found.low:.3g} to {found.high:.3g} over {len(found.values)}"
-        more += [text for text in (found.reason, entry.old) if text]
+        verdict, style = judgement.verdict, STYLES[judgement.verdict]
+        if judgement.measured is not None:
+            measured = f"{judgement.measured:.3g} {claim.unit}".strip()
+            if len(judgement.values) > 1:
+                measured += f", 90 % interval {judgement.low:.3g} to {judgement.high:.3g} over {len(judgement.values)}"
+        more += [text for text in (judgement.reason, entry.old) if text]
     return {
         "statement": claim.statement,
         "source": claim.source,
@@ -183,7 +182,7 @@ def _claim(entry: Entry) -> dict[str, str]:
 
 
 def _curves(subject: Subject) -> list[str]:
-    """One chart a loss and one a metric on validation data, a line a variant (its first seed)."""
+    """One chart per loss and per validation metric, with one line per variant (its first seed)."""
     losses: dict[str, dict[str, list[tuple[float, float]]]] = {}
     metrics: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for variant, runs in subject.runs.items():
@@ -224,7 +223,7 @@ def _costs(subject: Subject) -> dict[str, Any] | None:
         )
     if not rows:
         return None
-    columns = ["", "parameters", "multiply-adds", "a step", "whole run", "judged a second", "peak memory"]
+    columns = ["", "parameters", "multiply-adds", "per step", "whole run", "evaluated per second", "peak memory"]
     return {"columns": columns, "rows": rows, "threads": f"{', '.join(map(str, threads))} thread(s)"}
 
 
@@ -236,13 +235,13 @@ def _short(number: float) -> str:
 
 
 def _made(subject: Subject) -> list[tuple[str, str]]:
-    made = subject.first.environment()
-    packages = ", ".join(f"{name} {version}" for name, version in made.packages.items())
+    environment = subject.first.environment()
+    packages = ", ".join(f"{name} {version}" for name, version in environment.packages.items())
     return [
-        ("date", made.date),
-        ("Vergence", made.version + (f", commit {made.commit}" if made.commit else "")),
-        ("Python", f"{made.python}; {packages}"),
-        ("machine", made.machine),
+        ("date", environment.date),
+        ("Vergence", environment.version + (f", commit {environment.commit}" if environment.commit else "")),
+        ("Python", f"{environment.python}; {packages}"),
+        ("machine", environment.machine),
     ]
 
 

@@ -14,7 +14,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def line_chart(series: Mapping[str, Points], x_label: str, y_label: str) -> str:
-    """One line a name, with a legend; values that are not finite are left out."""
+    """One line per name, with a legend; values that are not finite are left out."""
     lines = {name: _thinned([p for p in points if all(map(math.isfinite, p))]) for name, points in series.items()}
     lines = {name: points for name, points in lines.items() if points}
     if not lines:
@@ -63,7 +63,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def _thinned(points: Points) -> list[tuple[float, float]]:
-    """At most ``MOST_POINTS``, each the mean of its neighbours: what a screen can show."""
+    """At most ``MOST_POINTS`` points, each the mean of its neighbours."""
     size = -(-len(points) // MOST_POINTS) if points else 1
     groups = [points[i : i + size] for i in range(0, len(points), size)]
     return [(sum(x for x, _ in g) / len(g), sum(y for _, y in g) / len(g)) for g in groups]

@@ -1,4 +1,4 @@
-"""What changed between runs: what was asked, what it was made with, what came of it, and where the curves part."""
+"""Differences between runs: config, environment, metrics, costs, and the step at which the learning curves diverge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vergence.core.files import read_json
 from vergence.runs.folder import Run
 
 Values = tuple[Any, ...]
-"""One of each run; None where a run has none."""
+"""One value per run; None where a run has none."""
 
 _ALWAYS_DIFFER = ("date", "command")
 _COSTS = ("steps", "seconds", "seconds_a_step", "samples_a_second", "peak_memory")
@@ -22,7 +22,7 @@ _COSTS = ("steps", "seconds", "seconds_a_step", "samples_a_second", "peak_memory
 
 @dataclass(frozen=True)
 class Compared:
-    """A run as a comparison names it."""
+    """Identification of a run in a comparison."""
 
     folder: Path
     system: str
@@ -34,7 +34,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Curve:
-    """A learning curve in five numbers."""
+    """Summary of a learning curve: first and last value, minimum and maximum with their steps."""
 
     points: int
     first: float
@@ -47,38 +47,38 @@ class Curve:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several runs side by side; differences are to the first."""
+    """Several runs side by side; differences are relative to the first run."""
 
     runs: tuple[Compared, ...]
     config: dict[str, Values]
-    """What differs, by dotted name as in flags; what the machine decides begins with ``runtime``."""
+    """Settings that differ, by dotted name as in flags; machine settings begin with ``runtime``."""
     environment: dict[str, Values]
     metrics: dict[str, Values]
-    """Of all runs, whether they differ or not."""
+    """Metrics of all runs, including equal ones."""
     costs: dict[str, Values]
     curves: dict[str, tuple[Curve | None, ...]]
     parted: tuple[int | None, ...]
-    """The first step at which a run wrote down something else than the first run did; None: nowhere."""
+    """The first step at which a run's records differ from the first run's; None if they never do."""
     shared: tuple[int, ...]
-    """How many records a run has in common with the first: of no shared record, ``parted`` says nothing."""
+    """Number of steps recorded by both this run and the first. If 0, ``parted`` means nothing."""
 
 
 def compare(folders: Sequence[Path]) -> Comparison:
-    """Compare finished or unfinished runs, of any version: their files are read as they are."""
+    """Compare finished or unfinished runs, written by any version."""
     if len(folders) < 2:
         raise VergenceError(f"a comparison needs at least two runs, got {len(folders)}")
     runs = [Run.open(folder) for folder in folders]
     orders = [_object(run.folder / "config.json") for run in runs]
-    made = [_object(run.folder / "environment.json", there=False) for run in runs]
+    environments = [_object(run.folder / "environment.json", there=False) for run in runs]
     results = [run.result for run in runs]
     records = [run.records() for run in runs]
-    found = [run.metrics for run in runs]
-    shown = tuple(map(_named, runs, orders, made))
+    metrics = [run.metrics for run in runs]
+    shown = tuple(map(_named, runs, orders, environments))
     return Comparison(
         shown,
         {name.removeprefix("config."): values for name, values in _changed(orders).items()},
-        _changed([{k: v for k, v in environment.items() if k not in _ALWAYS_DIFFER} for environment in made]),
-        _beside(found),
+        _changed([{k: v for k, v in environment.items() if k not in _ALWAYS_DIFFER} for environment in environments]),
+        _beside(metrics),
         {name: tuple(getattr(r, name, None) for r in results) for name in _COSTS if any(results)},
         _curves(records),
         tuple(_parted(records[0], other) for other in records),
@@ -92,7 +92,7 @@ def _named(run: Run, order: Mapping[str, Any], environment: Mapping[str, Any]) -
 
 
 def difference(value: float | None, first: float | None) -> float | None:
-    """How far a metric is from the first run's, where both are numbers."""
+    """Difference of a metric to the first run's; None unless both are finite."""
     if value is None or first is None or not (math.isfinite(value) and math.isfinite(first)):
         return None
     return value - first
@@ -101,14 +101,14 @@ def difference(value: float | None, first: float | None) -> float | None:
 def _object(path: Path, there: bool = True) -> dict[str, Any]:
     if not there and not path.exists():
         return {}
-    found = read_json(path)
-    if not isinstance(found, dict):
-        raise VergenceError(f"{path} is damaged: it is not an object with names")
-    return found
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise VergenceError(f"{path} is damaged: it is not a JSON object")
+    return content
 
 
 def _changed(objects: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
-    """By dotted name what is not the same in all; a field that a run does not have is None."""
+    """Values that differ between the objects, by dotted name; None where a run has no such field."""
     leaves = [flat(value) for value in objects]
     names = sorted(set().union(*leaves))
     found = {name: tuple(leaf.get(name) for leaf in leaves) for name in names}

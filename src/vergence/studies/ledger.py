@@ -1,4 +1,4 @@
-"""The ledger: claims judged, stored with what they were measured with, and shown with their age."""
+"""The ledger of claims: judgements, stored with the environment they were measured in and checked for being current."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ FILE = "claims.json"
 
 @dataclass(frozen=True)
 class Entry:
-    """A claim and the latest that is known of it."""
+    """A claim with its latest judgement, if there is one."""
 
     system: str
     claim: Claim
     judgement: Judgement | None = None
     age: Age = "current"
     why: str = ""
-    """Of the age: when it was replayed, or where it differs."""
+    """Explanation of ``age``: when it was replayed, or which trace differs."""
     environment: Environment = field(default_factory=Environment)
     command: str = ""
     traces: Mapping[str, str] = field(default_factory=dict)
-    """Of an empirical result: the traces of the variants behind it, by name, with their digests."""
+    """For an empirical result: digests of the traces of its variants, by trace name."""
 
     @property
     def old(self) -> str:
-        """What is to be said of its age; empty if it is current."""
+        """A note on its age for readers; empty if it is current."""
         return ": ".join(filter(None, (AGES[self.age], self.why))) if self.age != "current" else ""
 
     def to_json(self) -> dict[str, Any]:
@@ -69,24 +69,24 @@ class Entry:
 
 
 def measure(name: str, claims: Sequence[Claim], plan: RunPlan, progress: Progress, command: str) -> list[Entry]:
-    """Judge claims of one system. What they need is trained first, together; costs are measured last, alone."""
+    """Judge claims of one system. All runs they need are trained first; cost claims are measured last."""
     from vergence.engine.bench import fixed_threads
 
     needs = list(dict.fromkeys(need for claim in claims for need in claim.needs))
     runs = finished_runs([order_for(name, need, plan.runtime) for need in needs], plan, progress) if needs else []
     by_need = dict(zip(needs, runs, strict=True))
-    shelf = RunEvidence(catalogue.load(name), by_need)
+    evidence = RunEvidence(catalogue.load(name), by_need)
     entries = {}
     for claim in progress.track(sorted(claims, key=lambda c: c.kind == "cost"), f"{name} claims"):
         with fixed_threads(1):
-            judgement = judge(claim, shelf)
-        made = _made(name, claim, [by_need[need] for need in claim.needs])
-        entries[claim.id] = Entry(name, claim, judgement, *_age(name, made, {}), made, command)
+            judgement = judge(claim, evidence)
+        measured_in = _made(name, claim, [by_need[need] for need in claim.needs])
+        entries[claim.id] = Entry(name, claim, judgement, *_age(name, measured_in, {}), measured_in, command)
     return [entries[claim.id] for claim in claims]
 
 
 def _made(name: str, claim: Claim, runs: Sequence[Run]) -> Environment:
-    """Now and here; but what rests on runs of older shared code says so."""
+    """The current environment; if a run was made with older shared code, with that code's fingerprint."""
     made = Environment.read(environment(name), "the environment")
     older = [e.shared for e in (run.environment() for run in runs) if e.shared != made.shared]
     seeds = tuple(sorted({need.seed for need in claim.needs}))
@@ -94,7 +94,7 @@ def _made(name: str, claim: Claim, runs: Sequence[Run]) -> Environment:
 
 
 def store(entries: Sequence[Entry], folder: Path) -> Path:
-    """Add to the results of a folder; what is there of other claims stays."""
+    """Add entries to the results in a folder; results of other claims there are kept."""
     path = folder / FILE
     make_folder(folder)
     with lock(folder / ".lock", f"{path} is being written by another process; waiting for it", lambda text: None):
@@ -104,15 +104,15 @@ def store(entries: Sequence[Entry], folder: Path) -> Path:
 
 
 def latest(name: str, root: Path | None = ROOT) -> list[Entry]:
-    """Every claim of a system with the latest result there is: the user's own (below ``root``), or the one that came
-    with the system."""
+    """Every claim of a system with its latest result: the user's own (below ``root``) or the one shipped with the
+    system."""
     folders = [catalogue.folder(name) / "results", *([root / name] if root is not None else [])]
-    found: dict[str, _Item] = {}
+    newest: dict[str, _Item] = {}
     for folder in folders:
         for item in _items(folder / FILE):
-            if item.id not in found or item.environment.date >= found[item.id].environment.date:
-                found[item.id] = item
-    return [_entry(name, claim, found.get(claim.id), folders) for claim in catalogue.load(name).claims]
+            if item.id not in newest or item.environment.date >= newest[item.id].environment.date:
+                newest[item.id] = item
+    return [_entry(name, claim, newest.get(claim.id), folders) for claim in catalogue.load(name).claims]
 
 
 def _entry(name: str, claim: Claim, item: _Item | None, folders: Sequence[Path]) -> Entry:
@@ -131,11 +131,11 @@ def _age(name: str, made: Environment, digests: Mapping[str, str], folders: Sequ
 def replay(
     name: str, plan: RunPlan, place: Path, progress: Progress, command: str
 ) -> tuple[Replay | None, list[Entry]]:
-    """Make the traces of a system's stored results again, judge its exact claims again, and keep both in ``place``."""
+    """Recompute the traces of a system's stored results, judge its exact claims again, and store both in ``place``."""
     from vergence.studies import traces
 
-    own = catalogue.folder(name) / "results"
-    outcome = traces.replay(name, own, place, plan.jobs, progress) if (own / traces.FILE).exists() else None
+    results = catalogue.folder(name) / "results"
+    outcome = traces.replay(name, results, place, plan.jobs, progress) if (results / traces.FILE).exists() else None
     exact = [claim for claim in catalogue.load(name).claims if claim.kind == "exact" and not claim.needs]
     judged = measure(name, exact, plan, progress, command)
     if judged:
@@ -144,15 +144,15 @@ def replay(
 
 
 def with_traces(name: str, entries: Sequence[Entry], jobs: int, progress: Progress) -> list[Entry]:
-    """Entries to be kept with the system, with the traces of the variants behind them recorded beside them."""
+    """Record the traces of the variants behind these entries; returns the entries with the digests."""
     from vergence.studies import traces
 
     needs = {e.claim.id: traces.first_seeds(e.claim.needs) for e in entries}
-    every = list(dict.fromkeys(need for some in needs.values() for need in some))
+    every = list(dict.fromkeys(need for group in needs.values() for need in group))
     if not every:
         return list(entries)
     digests = traces.keep(name, catalogue.folder(name) / "results", every, jobs, progress)
-    named = {id: [traces.name_of(need) for need in some] for id, some in needs.items()}
+    named = {id: [traces.name_of(need) for need in group] for id, group in needs.items()}
     return [replace(e, traces={n: digests[n] for n in named[e.claim.id]}) for e in entries]
 
 
@@ -177,20 +177,20 @@ def _stored(path: Path) -> list[dict[str, Any]]:
 
 
 def _items(path: Path) -> list[_Item]:
-    found = []
+    items = []
     for item in _stored(path):
         at = f"the result {item['id']!r} in {path}"
         if item.get("judgement") is not None:
             judgement = from_json(_Written, item["judgement"], at).read(at)
-            made = Environment.read(item.get("environment") or {}, at)
+            measured_in = Environment.read(item.get("environment") or {}, at)
             digests = from_json(dict[str, str], item.get("traces", {}), at)
-            found.append(_Item(item["id"], judgement, made, str(item.get("command", "")), digests))
-    return found
+            items.append(_Item(item["id"], judgement, measured_in, str(item.get("command", "")), digests))
+    return items
 
 
 @dataclass(frozen=True)
 class _Written:
-    """A judgement in JSON, which has no infinity and no NaN: those are written as text."""
+    """A judgement as stored in JSON: infinity and NaN are written as text."""
 
     verdict: Verdict
     measured: float | str | None = None

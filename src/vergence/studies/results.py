@@ -1,7 +1,7 @@
-"""What comes with a system besides its claims, in its ``results`` folder: the table of a run and what it cost
-(``run.json``), its bench (``bench.json``), and one picture (``picture.png`` with ``picture.json``).
+"""Results shipped with a system besides its claims, in its ``results`` folder: metrics and costs of a run
+(``run.json``), its benchmark (``bench.json``), and one picture (``picture.png`` with ``picture.json``).
 
-Each says which command made it, when, and with which versions.
+Each file records the command, date and versions it was made with.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from vergence.studies.subject import Subject
 
 LARGEST = 150_000
-"""Bytes of a stored picture: it travels with every install."""
+"""Maximum size of a stored picture in bytes: it is part of every install."""
 WIDEST = 1400
-"""Pixels of a stored picture."""
+"""Maximum width and height of a stored picture in pixels."""
 COLOURS = (256, 96, 40)
-"""How many colours a stored picture may have."""
+"""Palette sizes tried, until a stored picture is small enough."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one variant cost, in its first seed; None for what was not measured."""
+    """Cost of one variant, from its first seed; None if not measured."""
 
     parameters: int | None = None
     macs: int | None = None
-    """Multiply-adds of one sample."""
+    """Multiply-adds per sample."""
     seconds_a_step: float | None = None
     seconds: float | None = None
-    """Training and judging."""
+    """Training and evaluation."""
     samples_a_second: float | None = None
     peak_memory: int | None = None
 
@@ -54,7 +54,7 @@ class Row:
     """One variant of a stored run."""
 
     metrics: dict[str, tuple[float | None, ...]]
-    """A value a seed; None for what is not a number."""
+    """One value per seed; None if not finite."""
     cost: Cost = field(default_factory=Cost)
 
 
@@ -68,12 +68,12 @@ class StoredRun:
     command: str
     environment: Environment
     traces: dict[str, str] = field(default_factory=dict)
-    """Of the variants, by name, with their digests; empty for data that does not come with the system."""
+    """Digests of the variants' traces, by trace name; empty unless the data is embedded."""
 
 
 @dataclass(frozen=True)
 class StoredBench:
-    """What one ``vergence bench`` found: contests and training steps, as its ``--json`` gives them."""
+    """Results of one ``vergence bench``: contests and training steps, as in its ``--json`` output."""
 
     contests: tuple[dict[str, Any], ...]
     steps: tuple[dict[str, Any], ...]
@@ -83,7 +83,7 @@ class StoredBench:
 
 @dataclass(frozen=True)
 class Picture:
-    """What a system's picture shows, and how it was made."""
+    """Caption of a system's picture, and how it was made."""
 
     caption: str
     command: str
@@ -91,22 +91,22 @@ class Picture:
 
 
 def run(name: str) -> StoredRun | None:
-    """The table that comes with a system."""
+    """The stored run shipped with a system."""
     return _read(StoredRun, name, "run.json")
 
 
 def bench(name: str) -> StoredBench | None:
-    """The bench that comes with a system."""
+    """The stored benchmark shipped with a system."""
     return _read(StoredBench, name, "bench.json")
 
 
 def picture(name: str) -> Picture | None:
-    """What is known of a system's picture; the picture is ``catalogue.picture(name)``."""
+    """Metadata of a system's picture; the file itself is ``catalogue.picture(name)``."""
     return _read(Picture, name, "picture.json")
 
 
 def store_run(subject: Subject, command: str, progress: Progress, wanted: str = "") -> list[Path]:
-    """Keep a run's table and one of its pictures (the first, or that with the file name ``wanted``)."""
+    """Store a run's table and one of its pictures (the first, or the one with the file name ``wanted``)."""
     from vergence.studies.subject import draw
 
     refuse_uncommitted()
@@ -117,10 +117,10 @@ def store_run(subject: Subject, command: str, progress: Progress, wanted: str = 
         if wanted and chosen is None:
             stems = [a.path.stem for a in images]
             raise VergenceError(f"the report of {name} has no picture {wanted!r}{did_you_mean(wanted, stems)}")
-        seeds = max(len(found) for found in subject.runs.values())
-        made = replace(_made(name), seeds=tuple(range(seeds)), threads=subject.first.order.runtime.threads)
-        rows = {variant: _row(subject, found) for variant, found in subject.runs.items()}
-        kept = StoredRun(subject.preset, _data(subject), rows, command, made, _traced(subject, progress))
+        seeds = max(len(runs) for runs in subject.runs.values())
+        measured_in = replace(_made(name), seeds=tuple(range(seeds)), threads=subject.first.order.runtime.threads)
+        rows = {variant: _row(subject, runs) for variant, runs in subject.runs.items()}
+        kept = StoredRun(subject.preset, _data(subject), rows, command, measured_in, _traced(subject, progress))
         written = [_write(name, "run.json", kept)]
         if chosen is not None:
             written.append(store_picture(name, chosen.path, chosen.caption, command))
@@ -128,27 +128,27 @@ def store_run(subject: Subject, command: str, progress: Progress, wanted: str = 
 
 
 def _traced(subject: Subject, progress: Progress) -> dict[str, str]:
-    """The traces of the variants, recorded beside the table; of data that others do not have there are none."""
+    """Record the variants' traces beside the table and return their digests; none unless the data is embedded."""
     from vergence.studies import traces
 
     config, name = subject.first.order.config, subject.system.about.name
     if _source(config) not in (None, EMBEDDED):
         return {}
-    needs = [Needs(v, min(r.order.config.seed for r in found), subject.preset) for v, found in subject.runs.items()]
+    needs = [Needs(v, min(r.order.config.seed for r in runs), subject.preset) for v, runs in subject.runs.items()]
     return traces.keep(name, _folder(name), needs, 0, progress)
 
 
 def store_bench(
     name: str, contests: Sequence[dict[str, Any]], steps: Sequence[dict[str, Any]], command: str, threads: int
 ) -> Path:
-    """Keep what a bench found."""
+    """Store the results of a benchmark."""
     refuse_uncommitted()
-    found = StoredBench(tuple(contests), tuple(steps), command, replace(_made(name), threads=threads))
-    return _write(name, "bench.json", found)
+    stored = StoredBench(tuple(contests), tuple(steps), command, replace(_made(name), threads=threads))
+    return _write(name, "bench.json", stored)
 
 
 def store_picture(name: str, path: Path, caption: str, command: str) -> Path:
-    """Keep a picture as the one of a system, made small enough to travel."""
+    """Store a system's picture, reduced to at most ``LARGEST`` bytes."""
     from PIL import Image
 
     place = _folder(name) / "picture.png"
@@ -164,7 +164,7 @@ def store_picture(name: str, path: Path, caption: str, command: str) -> Path:
 
 
 def age(name: str, stored: StoredRun | StoredBench) -> str:
-    """What is to be said of the age of a table or a bench; empty if it is current."""
+    """A note on the age of a table or benchmark for readers; empty if it is current."""
     from vergence.studies import traces
     from vergence.studies.ledger import AGES
 
@@ -198,7 +198,7 @@ def _row(subject: Subject, found: Sequence[Run]) -> Row:
 
 
 def _data(subject: Subject) -> str:
-    """What the runs were made on, in words or as LAYOUT:PATH."""
+    """The data of the runs, described in words or as LAYOUT:PATH."""
     config = subject.first.order.config
     source = _source(config)
     return subject.system.embedded(config) if source in (None, EMBEDDED) else str(source)
@@ -231,6 +231,6 @@ def _read(kind: Any, name: str, file: str) -> Any:
     if not path.exists():
         return None
     value = read_json(path)
-    if isinstance(value, Mapping) and "environment" in value:  # what another version wrote besides is left out
+    if isinstance(value, Mapping) and "environment" in value:  # fields that another version wrote are ignored
         value = {**value, "environment": to_json(Environment.read(value["environment"], str(path)))}
     return from_json(kind, value, str(path))

@@ -23,43 +23,43 @@ if TYPE_CHECKING:
     from torch import nn
 
 ROUNDS = 7
-"""How often a contest is timed for a claim."""
+"""Timing rounds of a contest when it is evidence for a claim."""
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """How to get runs: where they are kept, how many at a time, and whether old ones will do."""
+    """How to obtain runs: where they are kept, how many train at a time, and whether old ones are reused."""
 
     root: Path = ROOT
     jobs: int = 0
-    """Runs at a time (0: one a core)."""
+    """Runs trained at a time (0: one per core)."""
     fresh: bool = False
-    """Train again what has been trained."""
+    """Train again instead of reusing finished runs."""
     same_code: bool = False
-    """Take only runs that were made with exactly this code, shared parts and all."""
+    """Reuse only runs made with exactly this code, including the shared parts."""
     runtime: Runtime = field(default_factory=Runtime)
 
 
 def order_for(system: str, need: Needs, runtime: Runtime) -> Order:
-    """The order that a need stands for."""
+    """The training order for a need of a claim."""
     config = catalogue.settings(system).configure(need.preset, need.variant, dict(need.changes))
     return Order(system, need.preset, need.variant, with_seed(config, need.seed), runtime)
 
 
 def finished_runs(orders: Sequence[Order], plan: RunPlan, progress: Progress) -> list[Run]:
-    """Finished runs of the orders: those there are, and the others trained (or carried on) now."""
+    """One finished run per order: existing ones are reused, the others are trained or resumed now."""
     keys = [order.key for order in orders]
     systems = {order.system for order in orders}
     old = {} if plan.fresh else {k: r for s in systems for k, r in index(s, plan.root, plan.same_code).items()}
     needed = dict(zip(keys, orders, strict=True))
-    found = {
+    by_key = {
         key: old.get(key) or Run.create(replace(order, runtime=plan.runtime), plan.root)
         for key, order in needed.items()
     }
-    todo = [run for run in found.values() if run.result is None]
-    ready = len(found) - len(todo)
+    todo = [run for run in by_key.values() if run.result is None]
+    ready = len(by_key) - len(todo)
     if ready and todo:
-        progress.say(f"{ready} of {len(found)} runs are there already")
+        progress.say(f"{ready} of {len(by_key)} runs exist already")
     jobs = min(plan.jobs or max((os.cpu_count() or 1) // max(plan.runtime.threads, 1), 1), len(todo))
     if jobs > 1:
         from vergence.engine.jobs import run_all
@@ -70,7 +70,7 @@ def finished_runs(orders: Sequence[Order], plan: RunPlan, progress: Progress) ->
 
         for run in todo:
             execute(run, progress)
-    return [found[key] for key in keys]
+    return [by_key[key] for key in keys]
 
 
 @dataclass
@@ -115,7 +115,7 @@ class RunEvidence:
         return sum(p.numel() for p in model.parameters())
 
     def _contest(self, wanted: str) -> Contest:
-        """The contest of the system's bench with an id."""
+        """The contest with this id in the system's benchmark."""
         name = self.system.about.name
         module = catalogue.bench(name)
         known: dict[str, Contest] = {c.id: c for c in module.contests()} if module else {}
@@ -125,5 +125,5 @@ class RunEvidence:
 
     def _run(self, need: Needs) -> Run:
         if need not in self.runs:
-            raise VergenceError(f"the claim looks at {need}, which it does not name among its needs")
+            raise VergenceError(f"the claim uses {need}, which it does not list in its needs")
         return self.runs[need]

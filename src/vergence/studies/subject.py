@@ -1,4 +1,4 @@
-"""What a report is about: finished runs by variant, the claims that go with them, and the system's pictures of them."""
+"""Contents of a report: finished runs by variant, the claims about them, and the system's pictures of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vergence.studies.ledger import Entry
 
 @dataclass(frozen=True)
 class Subject:
-    """Finished runs by variant (one per seed), and the claims that go with them."""
+    """Finished runs by variant (one per seed), and the claims about them."""
 
     system: AnySystem
     preset: str
@@ -37,7 +37,7 @@ class Subject:
 
 
 def draw(subject: Subject, folder: Path, progress: Progress) -> list[Artifact]:
-    """The system's own pictures of its trained variants (one seed each), in ``pictures/``."""
+    """Let the system draw its trained variants (one seed each) into ``pictures/``."""
     system = subject.system
     if not system.offers("pictures"):
         return []

@@ -1,7 +1,7 @@
-"""Recorded traces beside stored results, and their replay: whether results still follow from the code there is.
+"""Recorded traces of stored results, and their replay: whether the current code still gives these results.
 
-``results/traces.json`` holds the traces of every variant behind a stored empirical result, at its first seed, with what
-they were recorded with; and of the last replay, where each trace differed.
+``results/traces.json`` holds the traces of every variant behind a stored empirical result, at its first seed, with the
+environment they were recorded in; and where each trace differed in the last replay.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from vergence.studies.study import order_for
 
 FILE = "traces.json"
 RUNTIME = Runtime(device="cpu", threads=1)
-"""Traces are made alike wherever they are made."""
+"""Every trace is computed with these settings."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Traces by name that were recorded together."""
+    """Traces recorded together, by name."""
 
     environment: Environment
     needs: dict[str, Needs]
@@ -59,11 +59,11 @@ class TraceFile:
         return {name: need for r in self.recordings for name, need in r.needs.items()}
 
     def find(self, name: str) -> tuple[Trace, Environment] | None:
-        """A trace and what it was recorded with."""
+        """A trace and the environment it was recorded in."""
         return next(((r.traces[name], r.environment) for r in self.recordings if name in r.traces), None)
 
     def without(self, names: Iterable[str]) -> tuple[Recording, ...]:
-        """What is left without some traces."""
+        """The recordings without the named traces."""
         gone = set(names)
         kept = [
             replace(
@@ -83,7 +83,7 @@ def name_of(need: Needs) -> str:
 
 
 def first_seeds(needs: Iterable[Needs]) -> list[Needs]:
-    """Of each variant the need with the lowest seed."""
+    """For each variant, the need with the lowest seed."""
     lowest: dict[tuple[Any, ...], Needs] = {}
     for need in needs:
         place = (need.preset, need.variant, need.changes)
@@ -93,13 +93,13 @@ def first_seeds(needs: Iterable[Needs]) -> list[Needs]:
 
 
 def read(folder: Path) -> TraceFile:
-    """The trace file of a folder; an empty one where there is none."""
+    """The trace file of a folder; empty if there is none."""
     path = folder / FILE
     return from_json(TraceFile, read_json(path), str(path)) if path.exists() else TraceFile()
 
 
 def make(system: str, needs: Sequence[Needs], jobs: int, progress: Progress) -> dict[str, Trace]:
-    """Traces by name, some at a time, each in a process with one thread."""
+    """Compute traces in ``jobs`` processes of one thread each; returns them by name."""
     jobs = min(jobs or os.cpu_count() or 1, len(needs))
     if jobs <= 1:
         return {name_of(n): _trace(system, n) for n in progress.track(needs, f"{system} traces")}
@@ -107,9 +107,9 @@ def make(system: str, needs: Sequence[Needs], jobs: int, progress: Progress) -> 
     os.environ["OMP_NUM_THREADS"] = "1"
     try:
         with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-            found = pool.map(partial(_trace, system), needs)
+            traces = pool.map(partial(_trace, system), needs)
             names = [name_of(need) for need in needs]
-            return dict(zip(progress.track(names, f"{system} traces"), found, strict=True))
+            return dict(zip(progress.track(names, f"{system} traces"), traces, strict=True))
     finally:
         os.environ.pop("OMP_NUM_THREADS") if before is None else os.environ.update(OMP_NUM_THREADS=before)
 
@@ -119,17 +119,17 @@ def _trace(system: str, need: Needs) -> Trace:
 
 
 def keep(system: str, folder: Path, needs: Sequence[Needs], jobs: int, progress: Progress) -> dict[str, str]:
-    """Record the traces of these needs in a folder; their digests by name."""
+    """Record the traces of these needs in a folder; returns their digests by name."""
     traces = make(system, needs, jobs, progress)
-    made = Recording(_now(system), {name_of(n): n for n in needs}, traces)
+    recording = Recording(_now(system), {name_of(n): n for n in needs}, traces)
     with _held(folder):
         trace_file = read(folder)
-        _write(folder, replace(trace_file, recordings=(*trace_file.without(traces), made)))
+        _write(folder, replace(trace_file, recordings=(*trace_file.without(traces), recording)))
     return {name: trace.digest for name, trace in traces.items()}
 
 
 def replay(system: str, source: Path, target: Path, jobs: int, progress: Progress) -> Replay:
-    """Make the traces that a folder holds again, compare, and write the outcome into ``target``."""
+    """Recompute the traces stored in a folder, compare, and write the outcome into ``target``."""
     trace_file = read(source)
     if not trace_file.recordings:
         raise VergenceError(f"{source} holds no traces of {system}: they are recorded when results are stored")
@@ -148,10 +148,10 @@ Age = Literal["current", "unchecked", "stale"]
 
 
 def age(system: str, made: Environment, digests: Mapping[str, str], folders: Sequence[Path]) -> tuple[Age, str]:
-    """Whether a result is current, and why it is or is not: its code has not changed, or its traces came out the same.
+    """Whether a result is current, and why: its code has not changed, or its traces were reproduced.
 
-    Traces are looked for in the first folder, replays in all of them. What has no traces (an exact claim, a cost) is
-    unchecked until it is measured again.
+    Traces are read from the first folder, replays from all of them. A result without traces (an exact claim, a cost)
+    is unchecked until it is measured again.
     """
     now = (fingerprint(system), shared_fingerprint(system))
     if (made.code, made.shared) == now:
@@ -160,7 +160,7 @@ def age(system: str, made: Environment, digests: Mapping[str, str], folders: Seq
     for name, seal in digests.items():
         recorded = trace_files[0].find(name)
         if recorded is not None and recorded[0].digest != seal:
-            return "stale", f"{name} was traced again since, with other numbers"
+            return "stale", f"{name} was recorded again since, with other values"
     replays = [file.replay for file in trace_files if file.replay is not None]
     latest = next((r for r in replays if (r.environment.code, r.environment.shared) == now), None)
     if not digests or latest is None or not digests.keys() <= latest.differences.keys():
@@ -174,7 +174,7 @@ def age(system: str, made: Environment, digests: Mapping[str, str], folders: Seq
 
 
 def _alike(a: Environment, b: Environment) -> bool:
-    """Whether two environments give the same bits."""
+    """Whether two environments compute bit-identical results."""
     return (a.machine, a.python, a.packages) == (b.machine, b.python, b.packages)
 
 

@@ -1,1 +1,1 @@
-"""Tools around systems: checks of data sets and of this set-up, and export to other programs."""
+"""Tools around systems: checks of data sets and of the installation, export, and scaffolding of new systems."""

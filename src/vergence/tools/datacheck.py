@@ -1,4 +1,4 @@
-"""Is a data set whole? Every split and every sample is read, and everything that is wrong is named."""
+"""Check a data set: read every split and sample, and list every error."""
 
 from __future__ import annotations
 
@@ -23,51 +23,51 @@ BATCH = 16
 
 @dataclass(frozen=True)
 class SplitCheck:
-    """What was found in one split."""
+    """Result of checking one split."""
 
     split: str
     samples: int = 0
     same_as: str = ""
-    """The split that these very files are in too: they were read there."""
+    """Another split with the same files, which were checked there."""
     classes: int | None = None
     per_class: tuple[int, int] | None = None
-    """Samples of the rarest and of the commonest class."""
+    """Samples of the rarest and of the most frequent class."""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """What a sample is made of: kind and sizes by place."""
+    """Contents of a sample: type and range of sizes, by place."""
     problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class ReaderCheck:
-    """What one reader of the layout makes of the data."""
+    """Result of checking the data with one reader of the layout."""
 
     systems: tuple[str, ...]
-    """The systems that read it so."""
+    """The systems that use this reader."""
     rooms: tuple[str, ...]
     expects: str
     splits: tuple[SplitCheck, ...]
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Each thing once: a file may be in two splits."""
+        """All errors without duplicates: a file may be in two splits."""
         return tuple(dict.fromkeys(text for split in self.splits for text in split.problems))
 
     @property
     def opens(self) -> bool:
-        """Whether it could read anything at all."""
+        """Whether it could read any split."""
         return any(split.samples for split in self.splits)
 
 
 @dataclass(frozen=True)
 class DataCheck:
-    """A data set as its readers see it."""
+    """Result of checking a data set with its readers."""
 
     layout: str
     path: Path
     readers: tuple[ReaderCheck, ...]
-    """Those that could open it; if there is none, all that know the layout."""
+    """Readers that could open it; if there are none, all readers of the layout."""
     others: tuple[ReaderCheck, ...] = ()
-    """Those that know a layout of this name but not this data."""
+    """Readers of a layout of this name that cannot open this data."""
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -79,10 +79,10 @@ class DataCheck:
 
 
 def check(source: str, system: str = "", workers: int = 0, progress: Progress | None = None) -> DataCheck:
-    """Read all of ``LAYOUT:PATH`` with every reader of that layout, or with one system's."""
+    """Read all of ``LAYOUT:PATH`` with every reader of that layout, or with the reader of one system."""
     shown = progress or Progress()
     if source == EMBEDDED:
-        raise VergenceError("embedded data is made, not read: there is nothing to check")
+        raise VergenceError("embedded data is generated, not read: there is nothing to check")
     name, path = parse(source)
     known = _layouts([system] if system else catalogue.names(), shown)
     if name not in known:
@@ -93,9 +93,9 @@ def check(source: str, system: str = "", workers: int = 0, progress: Progress | 
         raise VergenceError(f"{path} does not exist; expected {' or '.join(layout.about for layout, _ in groups)}")
     readers = []
     for layout, systems in groups:
-        found = find(source, {name: layout})  # as training finds it
-        assert found is not None
-        readers.append(_read(layout, systems, found[1], workers, shown))
+        located = find(source, {name: layout})  # the same path as in training
+        assert located is not None
+        readers.append(_read(layout, systems, located[1], workers, shown))
     opened = tuple(reader for reader in readers if reader.opens)
     others = tuple(reader for reader in readers if not reader.opens) if opened else ()
     return DataCheck(name, path, opened or tuple(readers), others)
@@ -108,17 +108,17 @@ def layouts() -> dict[str, tuple[str, ...]]:
 
 
 def _layouts(names: list[str], progress: Progress) -> dict[str, list[tuple[Layout, list[str]]]]:
-    """By name of the layout its readers, each with the systems that share it."""
+    """Readers by name of the layout, each with the systems that share it."""
     known: dict[str, list[tuple[Layout, list[str]]]] = {}
     for name in names:
         try:
-            own = catalogue.load(name).layouts
-        except VergenceError as error:  # a guest that does not open must not hide the others
+            layouts = catalogue.load(name).layouts
+        except VergenceError as error:  # a third-party system that fails to import must not hide the others
             if len(names) == 1:
                 raise
             progress.say(f"{error}")
             continue
-        for layout_name, layout in own.items():
+        for layout_name, layout in layouts.items():
             groups = known.setdefault(layout_name, [])
             for shared, systems in groups:
                 if shared == layout:
@@ -157,7 +157,7 @@ def _opened(layout: Layout, path: Path, split: str) -> tuple[Any, tuple[str, ...
         return None, error.each
     except VergenceError as error:
         return None, (str(error),)
-    except Exception as error:  # the reader's own fault, but the user's data set: name it and go on
+    except Exception as error:  # an unexpected error of the reader: report it and go on
         return None, (f"{path} cannot be read ({split}): {_told(error)}",)
 
 
@@ -167,7 +167,7 @@ def _same_files(a: Any, b: Any) -> bool:
 
 
 def _walk(data: Any, split: str, workers: int, progress: Progress) -> SplitCheck:
-    """Every sample, in as many processes as asked for."""
+    """Read every sample, with ``workers`` processes."""
     from vergence.contract.loader import InOrder
 
     parts: dict[str, _Part] = {}
@@ -183,7 +183,7 @@ def _walk(data: Any, split: str, workers: int, progress: Progress) -> SplitCheck
                 counts.setdefault(place, Counter())[value] += 1
     classes, per_class = _classes(data, counts)
     described = {place: part.text() for place, part in parts.items()}
-    described |= {place: f"whole numbers {min(c)} to {max(c)}" for place, c in counts.items()}
+    described |= {place: f"integers from {min(c)} to {max(c)}" for place, c in counts.items()}
     return SplitCheck(split, len(data), "", classes, per_class, described, tuple(dict.fromkeys(problems)))
 
 
@@ -192,14 +192,14 @@ def _classes(data: Any, counts: Mapping[str, Counter[int]]) -> tuple[int | None,
     classes = len(named) if isinstance(named, list | tuple) else None
     labels = next(iter(counts.values()), None)
     if classes and labels and min(labels) >= 0 and max(labels) < classes:
-        found = [labels[number] for number in range(classes)]
-        return classes, (min(found), max(found))
+        per_class = [labels[number] for number in range(classes)]
+        return classes, (min(per_class), max(per_class))
     return classes, None
 
 
 @dataclass(frozen=True)
 class _Look:
-    """What is kept of a sample: small, for it comes from another process."""
+    """Summary of a sample, small enough to send between processes."""
 
     tensors: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
     numbers: tuple[tuple[str, int], ...] = ()
@@ -208,7 +208,7 @@ class _Look:
 
 @dataclass(frozen=True)
 class _Looked:
-    """Data whose samples are looks at the samples; nothing that goes wrong with one stops the others."""
+    """A data set of :class:`_Look` summaries; an error in one sample does not stop the others."""
 
     data: Any
     split: str
@@ -226,7 +226,7 @@ class _Looked:
         tensors: list[tuple[str, str, tuple[int, ...]]] = []
         numbers: list[tuple[str, int]] = []
         bad = _take(sample, "", tensors, numbers)
-        problems = tuple(f"{self.where(index)} holds values that are not numbers ({place})" for place in bad)
+        problems = tuple(f"{self.where(index)} has values that are not finite ({place})" for place in bad)
         return _Look(tuple(tensors), tuple(numbers), problems)
 
     def where(self, index: int) -> str:
@@ -239,7 +239,7 @@ class _Looked:
 
 
 def _take(value: Any, at: str, tensors: list[Any], numbers: list[Any]) -> list[str]:
-    """Note what a sample is made of; the places where it is not finite."""
+    """Append tensors and numbers of a sample to the lists; returns the places with values that are not finite."""
     import numpy as np
     import torch
 
@@ -272,7 +272,7 @@ def _take(value: Any, at: str, tensors: list[Any], numbers: list[Any]) -> list[s
 
 @dataclass
 class _Part:
-    """The sizes that were seen at one place of a sample."""
+    """Types and range of sizes at one place of the samples."""
 
     kind: str
     low: tuple[int, ...] = ()

@@ -1,6 +1,6 @@
-"""Is this set-up sound? Versions, PyTorch's kernels, threads, disk, optional packages, systems and run folders.
+"""Check the installation: versions, PyTorch's kernels, threads, disk, optional packages, systems and run folders.
 
-Nothing here imports PyTorch before a child process has shown that it works: a bad kernel ends the process it runs in.
+PyTorch is first tried in a child process, because a faulty kernel crashes the process that runs it.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ OPTIONAL = {
     "h5py": "data sets in HDF5",
     "onnx": "vergence export --to onnx",
     "onnxscript": "vergence export --to onnx",
-    "onnxruntime": "checking what vergence export wrote",
-    "tensorboard": "looking at the event files of runs",
+    "onnxruntime": "checking exported ONNX files",
+    "tensorboard": "viewing the event files of runs",
     "gradio": "live demos",
     "numba": "exact assignment in a fraction of SciPy's time",
 }
 LITTLE, TOO_LITTLE = 2 * 2**30, 100 * 2**20
-"""Bytes of free disk below which a note is made, and below which no run can be kept."""
+"""Free disk space in bytes below which a note is shown, and below which no run can be stored."""
 SECONDS = 300
-"""What a child process gets."""
+"""Time limit of a child process."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     what: str
     state: State
@@ -54,13 +54,13 @@ class Finding:
 
 
 def examine(root: Path = ROOT, progress: Progress | None = None) -> list[Finding]:
-    """Look at everything; the runs are those below ``root``."""
+    """Run all checks; run folders are those below ``root``."""
     shown = progress or Progress()
     torch = list(_torch(shown))
-    found = [*_python(), *_packages(), *torch, *_threads(), *_disk(root), *_optional()]
+    findings = [*_python(), *_packages(), *torch, *_threads(), *_disk(root), *_optional()]
     if torch[0].state == "unsound":
-        return [*found, Finding("systems", "note", "not looked at: they need a PyTorch that opens")]
-    return [*found, *_systems(), *_runs(root, shown)]
+        return [*findings, Finding("systems", "note", "not checked: they need a working PyTorch")]
+    return [*findings, *_systems(), *_runs(root, shown)]
 
 
 # Parts that need no PyTorch ------------------------------------------------------------------------------------------
@@ -73,11 +73,11 @@ def _python() -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    """What Vergence requires, as it was installed."""
+    """Vergence's requirements and the installed versions."""
     try:
         needed = requires("vergence") or []
     except PackageNotFoundError:
-        yield Finding("packages", "note", "Vergence is not installed as a package: its requirements are not known")
+        yield Finding("packages", "note", "Vergence is not installed as a package: its requirements are unknown")
         return
     from packaging.requirements import Requirement
 
@@ -98,13 +98,13 @@ def _packages() -> Iterator[Finding]:
 def _threads() -> Iterator[Finding]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = os.environ.get("OMP_NUM_THREADS", "")
-    said = f"{cores} cores" + (f", OMP_NUM_THREADS={wanted}" if wanted else "")
+    cores_text = f"{cores} cores" + (f", OMP_NUM_THREADS={wanted}" if wanted else "")
     if wanted and not wanted.replace(",", "").isdigit():
-        yield Finding("threads", "unsound", f"{said}: not a number of threads")
+        yield Finding("threads", "unsound", f"{cores_text}: not a number of threads")
     elif wanted and int(wanted.split(",")[0] or 0) > cores:
-        yield Finding("threads", "note", f"{said}: more threads than cores are slower than as many")
+        yield Finding("threads", "note", f"{cores_text}: more threads than cores make it slower")
     else:
-        yield Finding("threads", "sound", said)
+        yield Finding("threads", "sound", cores_text)
 
 
 def _disk(root: Path) -> Iterator[Finding]:
@@ -133,7 +133,7 @@ def _optional() -> Iterator[Finding]:
 
 
 def _ask(*words: str) -> dict[str, Any]:
-    """What a child process reported, and how it ended."""
+    """Run a check in a child process; returns its report and how it failed, if it did."""
     source = str(catalogue.ROOT.parent)
     path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))
     try:
@@ -148,25 +148,25 @@ def _ask(*words: str) -> dict[str, Any]:
         return {"failed": f"did not end within {SECONDS} seconds"}
     except OSError as error:
         return {"failed": f"no child process can be started: {error}"}
-    said: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     for line in done.stdout.splitlines():
         with suppress(ValueError):
-            said |= json.loads(line)
+            report |= json.loads(line)
     if done.returncode < 0:
-        said["failed"] = f"the process was killed by {signal.Signals(-done.returncode).name}"
+        report["failed"] = f"the process was killed by {signal.Signals(-done.returncode).name}"
     elif done.returncode:
         last = done.stderr.strip().splitlines()
-        said["failed"] = last[-1] if last else f"the process ended with code {done.returncode}"
-    return said
+        report["failed"] = last[-1] if last else f"the process ended with code {done.returncode}"
+    return report
 
 
 def _torch(progress: Progress) -> Iterator[Finding]:
-    """What PyTorch is, and what it does on each device."""
+    """PyTorch's build, and its kernels on each device."""
     task = progress.start("trying PyTorch", None)
     try:
-        said = _ask("torch")
-        yield _torch_finding("torch build", said, said.get("build", ""))
-        for device in said.get("devices", []):
+        report = _ask("torch")
+        yield _torch_finding("torch build", report, report.get("build", ""))
+        for device in report.get("devices", []):
             fine = "forward and backward agree with float64"
             yield _torch_finding(f"torch on {device}", _ask("kernels", device), fine)
     finally:
@@ -187,7 +187,7 @@ def _say(**values: Any) -> None:
 
 
 def _child(words: list[str]) -> None:
-    """What the child process does: it says each step before it tries it."""
+    """Entry point of the child process, which prints each step before trying it."""
     _say(step="import torch")
     import torch
 
@@ -205,26 +205,26 @@ def _child(words: list[str]) -> None:
     for name, kernel, shapes in _kernels():
         _say(step=name)
         apart = _apart(kernel, shapes, device)
-        if not apart <= 1e-3:  # a NaN is not below anything
-            wrong.append(f"{name} is wrong by {apart:.2g} of its size")
+        if not apart <= 1e-3:  # also if it is NaN
+            wrong.append(f"{name} has a relative error of {apart:.2g}")
     _say(done=True, step="", wrong=wrong)
 
 
 def _apart(kernel: Any, shapes: Any, device: Any) -> float:
-    """The largest difference to float64 on the CPU, of result and gradients, as a share of their largest value."""
+    """Largest relative difference of result and gradients to float64 on the CPU."""
     import torch
 
     source = torch.Generator().manual_seed(0)
     inputs = [torch.randn(shape, generator=source, dtype=torch.float64) for shape in shapes]
-    found = []
+    results = []
     for kind, place in ((torch.float64, torch.device("cpu")), (torch.float32, device)):
-        given = [x.to(place, kind, copy=True).requires_grad_() for x in inputs]
-        out = kernel(*given)
-        # Weighted unevenly: the sum of a normalised map is constant, and its gradient nothing but rounding.
+        leaves = [x.to(place, kind, copy=True).requires_grad_() for x in inputs]
+        out = kernel(*leaves)
+        # Uneven weights: the plain sum of a normalised map is constant, so its gradient would be rounding error only.
         weights = torch.arange(out.numel(), dtype=torch.float64).cos().view_as(out).to(place, kind)
         (out * weights).sum().backward()
-        found.append([t.detach().double().cpu() for t in (out, *(x.grad for x in given))])
-    return max(float((a - b).abs().max() / a.abs().max()) for a, b in zip(*found, strict=True))
+        results.append([t.detach().double().cpu() for t in (out, *(x.grad for x in leaves))])
+    return max(float((a - b).abs().max() / a.abs().max()) for a, b in zip(*results, strict=True))
 
 
 def _kernels() -> Iterator[tuple[str, Any, Any]]:
@@ -262,11 +262,11 @@ def _systems() -> Iterator[Finding]:
     for name in names:
         try:
             catalogue.load(name)
-        except Exception as error:  # whatever a system's code does when imported
+        except Exception as error:  # importing a system may raise anything
             bad.append(name)
             guest = not catalogue.modules()[name].startswith("vergence.")
-            said = f"cannot be opened: {reason(error)}"
-            yield Finding(f"system {name}", "note" if guest else "unsound", said)
+            failure = f"cannot be opened: {reason(error)}"
+            yield Finding(f"system {name}", "note" if guest else "unsound", failure)
     yield Finding("systems", "sound", f"{len(names) - len(bad)} open")
 
 
@@ -274,9 +274,9 @@ def _runs(root: Path, progress: Progress) -> Iterator[Finding]:
     folders = [path for path in _folders(root) if (path / "config.json").exists() or (path / "checkpoints").exists()]
     unsound = 0
     for folder in progress.track(folders, "looking at runs"):
-        for said in damages(folder):
+        for damage in damages(folder):
             unsound += 1
-            yield Finding("run", "unsound", said if str(folder) in said else f"{folder}: {said}")
+            yield Finding("run", "unsound", damage if str(folder) in damage else f"{folder}: {damage}")
         notes = leftovers(folder)
         if notes:
             yield Finding("run", "note", f"{folder}: {notes}")
@@ -295,14 +295,14 @@ def _folders(root: Path) -> list[Path]:
 
 
 def damages(folder: Path) -> Iterator[str]:
-    """What is damaged in a run's folder, one sentence each."""
+    """Damage in a run's folder, one sentence each."""
     from vergence.engine import checkpoint
     from vergence.engine.weights import identify
 
     run = Run(folder)
     jobs: list[Any] = [lambda: run.order, lambda: run.result, lambda: run.environment()]
     if (folder / "result.json").exists():
-        jobs.append(run.records)  # of a run that was killed, the last line may be half: going on rewrites it
+        jobs.append(run.records)  # a killed run may leave half a last line, which resuming rewrites
     jobs += [lambda path=path: identify(path) for path in sorted(folder.glob("*.safetensors"))]
     jobs += [lambda path=path: read_metadata(path) for path in sorted(folder.glob("prepared/*.safetensors"))]
     jobs += [lambda path=path: read_json(path) for path in sorted(folder.glob("facts.json"))]
@@ -315,9 +315,9 @@ def damages(folder: Path) -> Iterator[str]:
 
 
 def leftovers(folder: Path) -> str:
-    """What a process that was killed left behind: it does no harm."""
+    """Harmless files left behind by a killed process."""
     partial = list(folder.rglob(".*.partial"))
-    return f"{len(partial)} half-written files of a process that was killed; they can be removed" if partial else ""
+    return f"{len(partial)} half-written files of a killed process; they can be removed" if partial else ""
 
 
 if __name__ == "__main__":

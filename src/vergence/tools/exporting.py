@@ -1,6 +1,6 @@
-"""A trained model as a file for other programs: torch.export's ``.pt2``, or ONNX.
+"""Export a trained model to ONNX, or to torch.export's ``.pt2``.
 
-What is written is read back and compared with the model before it gets its name; what cannot be exported is named.
+The file is read back and compared with the model before it is kept; an operator that cannot be exported is named.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ from vergence.engine.weights import KEY, metadata
 Target = Literal["onnx", "torch"]
 SUFFIXES: dict[Target, str] = {"onnx": ".onnx", "torch": ".pt2"}
 NOTE = f"{KEY}.json"
-"""Where a ``.pt2`` file keeps what the model is; ONNX has it in its metadata, under ``vergence``."""
+"""Extra file in a ``.pt2`` with the model's identity; ONNX has it in its metadata, under ``vergence``."""
 TOLERANCE = 1e-3
-"""Of the largest value: what a file may differ from its model and still be called an export of it."""
+"""Largest accepted difference between file and model, relative to the largest output value."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A file that computes what the model does."""
+    """An exported file and how it was checked."""
 
     path: Path
     target: Target
     inputs: dict[str, list[int | str]]
-    """Shapes by name; ``batch`` may be any number."""
+    """Shapes by name; ``batch`` stands for any batch size."""
     outputs: list[list[int | str]]
     difference: float
-    """The largest, over all outputs, from the model's own on random input of the example's shape."""
+    """Largest difference to the model's outputs on random input of the example's shape."""
     scale: float
-    """The largest value of the model's outputs, to see the difference against."""
+    """Largest absolute value of the model's outputs, for comparison with ``difference``."""
     checked_with: str
     operators: list[str]
-    """Operators of Vergence's own in it: who opens the file imports ``vergence`` first."""
+    """Vergence's own operators in the file; import ``vergence`` before opening it."""
 
 
 class CannotExport(VergenceError):
-    """The model does something that the format has no word for; nothing was wrong with the command."""
+    """The format cannot express the model; the command itself was valid."""
 
     exit_code = 1
 
 
 def export(system: AnySystem, model: nn.Module, identity: Identity, target: Target, path: Path) -> Exported:
-    """Write ``model`` to ``path``, with any batch if it can be, else with the batch of the example."""
+    """Write ``model`` to ``path``, with a dynamic batch size if possible, else with the example's."""
     if not system.offers("example"):
         raise system.not_offered("example input to export with")
     if target == "onnx":
@@ -74,7 +74,7 @@ def export(system: AnySystem, model: nn.Module, identity: Identity, target: Targ
             with _silence(), torch.no_grad():
                 program = torch.export.export(model, example, dynamic_shapes=shapes)
                 onnx = torch.onnx.export(program, dynamo=True, verbose=False) if target == "onnx" else None
-        except Exception as error:  # an exporter can fail in any way there is
+        except Exception as error:  # exporters may raise anything
             if shapes is not None:
                 continue
             raise _named(model, example, error) from error
@@ -83,7 +83,7 @@ def export(system: AnySystem, model: nn.Module, identity: Identity, target: Targ
 
 
 def _attempts(system: AnySystem, identity: Identity) -> Iterator[tuple[tuple[Tensor, ...], Any]]:
-    """Inputs to trace with: a batch of any size where the example has one, then one of the example's own."""
+    """Inputs to trace with: first with a dynamic batch size, where the example has a batch, then with a fixed one."""
     config, facts = identity.config, identity.facts
     try:
         two, three = (system.example(config, facts, batch=n) for n in (2, 3))
@@ -101,7 +101,7 @@ def _dynamic(varies: Sequence[bool], batch: Any) -> tuple[Any, ...]:
 
 
 def _random(example: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Zeros would hide a difference; whole numbers may be indices and stay."""
+    """Replace floats by noise, since zeros would hide differences; integers may be indices and stay."""
     source = torch.Generator().manual_seed(0)
     return tuple(torch.randn(t.shape, generator=source) if t.is_floating_point() else t for t in example)
 
@@ -124,7 +124,7 @@ def _write(
                 onnx.save(str(partial), external_data=False)
             run, checked_with = _onnx_runner(partial)
         apart, scale, outputs = _compared(model, run, example)
-        if shapes is not None:  # a batch of any size: of one and of more than it was traced with
+        if shapes is not None:  # dynamic batch: check one sample, and more than were traced
             for count in (1, 3):
                 other = tuple(_resized(t, s, count) for t, s in zip(example, shapes, strict=True))
                 more = _compared(model, run, other)
@@ -139,8 +139,8 @@ def _write(
     inputs = {names[n] if n < len(names) else f"input{n}": _shape(t, free[n]) for n, t in enumerate(example)}
     batch = example[free.index(True)].shape[0] if any(free) else -1
     shown = [_shape(t, t.ndim > 0 and t.shape[0] == batch) for t in outputs]
-    own = sorted({str(n.target) for n in program.graph.nodes if str(n.target).startswith("vergence.")})
-    return Exported(path, target, inputs, shown, apart, scale, checked_with, own)
+    operators = sorted({str(n.target) for n in program.graph.nodes if str(n.target).startswith("vergence.")})
+    return Exported(path, target, inputs, shown, apart, scale, checked_with, operators)
 
 
 def _shape(tensor: Tensor, free: bool) -> list[int | str]:
@@ -154,7 +154,7 @@ def _resized(tensor: Tensor, shape: Any, count: int) -> Tensor:
 
 
 def _compared(model: nn.Module, run: Callable[..., Any], example: tuple[Tensor, ...]) -> tuple[float, float, Any]:
-    """The largest difference, the largest value, and the model's own outputs."""
+    """Largest difference, largest value, and the model's outputs."""
     with torch.no_grad():
         ours = [t for t in pytree.tree_leaves(model(*example)) if isinstance(t, Tensor)]
         theirs = [t for t in pytree.tree_leaves(run(*example)) if isinstance(t, Tensor)]
@@ -172,7 +172,7 @@ def _torch_runner(path: Path) -> tuple[Callable[..., Any], str]:
 
 
 def _onnx_runner(path: Path) -> tuple[Callable[..., Any], str]:
-    """ONNX Runtime where it is installed, else ONNX's own evaluator, which is slow and sure."""
+    """A runner for the file: ONNX Runtime if it is installed, else ONNX's reference evaluator, which is slow."""
     if find_spec("onnxruntime"):
         import onnxruntime
 
@@ -186,8 +186,8 @@ def _onnx_runner(path: Path) -> tuple[Callable[..., Any], str]:
         names, what = list(session.input_names), f"onnx {version('onnx')}"
 
     def run(*example: Tensor) -> list[Tensor]:
-        given = {name: t.numpy() for name, t in zip(names, example, strict=False)}
-        return [torch.from_numpy(out) for out in session.run(None, given)]
+        feed = {name: t.numpy() for name, t in zip(names, example, strict=False)}
+        return [torch.from_numpy(out) for out in session.run(None, feed)]
 
     return run, what
 
@@ -202,7 +202,7 @@ def _need_onnx() -> None:
 
 
 def _named(model: nn.Module, example: tuple[Tensor, ...], error: Exception) -> CannotExport:
-    """Which operator or module the format has no word for."""
+    """The error, naming the operator or module that cannot be exported."""
     missing = _missing_operator(error)
     if missing:
         place = _where_used(model, example, missing)
@@ -210,25 +210,25 @@ def _named(model: nn.Module, example: tuple[Tensor, ...], error: Exception) -> C
     why = reason(error)
     place = _where_it_fails(model, example)
     if "data-dependent" in why:
-        why = "what it computes decides which way its code goes, which a file cannot hold"
+        why = "its control flow depends on computed values, which a file cannot express"
     return CannotExport(f"this model cannot be exported{place}: {why}")
 
 
 def _missing_operator(error: BaseException | None) -> str:
     while error is not None:
-        found = re.search(r"No ONNX function found for <OpOverload\(op='([\w.]+)'", str(error))
-        if found:
-            return found.group(1).replace(".", "::", 1)
+        match = re.search(r"No ONNX function found for <OpOverload\(op='([\w.]+)'", str(error))
+        if match:
+            return match.group(1).replace(".", "::", 1)
         error = error.__cause__
     return ""
 
 
 def _where_used(model: nn.Module, example: tuple[Tensor, ...], operator: str) -> str:
-    """The module an operator comes from; the exporter takes operators apart before it asks for their parts."""
+    """The module that uses an operator, found after decomposition as in the exporter."""
     try:
         with _silence(), torch.no_grad():
             program = torch.export.export(model, example).run_decompositions()
-    except Exception:  # it is only for the words
+    except Exception:  # the error is only less specific without it
         return ""
     for node in program.graph.nodes:
         if str(node.target).startswith(operator.replace("::", ".") + "."):
@@ -239,7 +239,7 @@ def _where_used(model: nn.Module, example: tuple[Tensor, ...], operator: str) ->
 
 
 def _where_it_fails(model: nn.Module, example: tuple[Tensor, ...]) -> str:
-    """The innermost module that was at work when tracing failed."""
+    """The innermost module that was running when tracing failed."""
     stack: list[str] = []
     hooks = []
     for name, module in model.named_modules():
@@ -260,7 +260,7 @@ def _where_it_fails(model: nn.Module, example: tuple[Tensor, ...]) -> str:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """The exporters tell their own story at length; ours is one sentence."""
+    """Suppress the exporters' logs, warnings and prints."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,4 +1,4 @@
-"""A new system's files, laid out so that they pass the contract's checks from the first minute."""
+"""Files of a new system, which pass the contract tests from the start."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ CODE = ("__init__", "settings", "model", "system", "predict", "claims", "bench")
 
 def lay_out(place: str, root: Path | None = None) -> list[Path]:
     """Write the skeleton of ``ROOM/NAME`` into a source checkout: a small classifier on generated pictures, to be
-    replaced part by part. ``root`` is the checkout; if none is given, the one that this package is run from."""
+    replaced part by part. ``root`` is the checkout, by default the one this package runs from."""
     room, _, name = place.partition("/")
     for word in (room, name):
         if not re.fullmatch(r"[a-z][a-z0-9]*", word):
-            raise VergenceError(f"a new system is named ROOM/NAME in small letters and digits, got {place!r}")
+            raise VergenceError(f"a new system is named ROOM/NAME in lower-case letters and digits, got {place!r}")
     top = root or catalogue.ROOT.parents[1]
     package, tests = top / "src" / "vergence", top / "tests"
     if not (package / "catalogue.py").is_file() or not tests.is_dir():
@@ -47,7 +47,7 @@ def _file(template: str, path: Path, room: str, name: str) -> Path:
 
 
 def _sorted_imports(text: str) -> str:
-    """Imports in their order, which depends on the room's name."""
+    """Sort the imports, whose order depends on the room's name."""
     own = re.compile(r"(?:^from vergence[^\n]*\n)+", re.MULTILINE)
     return own.sub(lambda block: "".join(sorted(block.group().splitlines(keepends=True), key=_module)), text)
 
