@@ -1,0 +1,31 @@
+"""Videos, through FFmpeg's libraries: from local files only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from vergence.core.errors import VergenceError
+from vergence.reading.files import refusing
+from vergence.reading.pictures import within_picture
+
+LOCAL = {"protocol_whitelist": "file"}
+"""A playlist must not fetch things from elsewhere."""
+
+
+@contextmanager
+def open_container(name: str, file: Any, **options: Any) -> Iterator[tuple[Any, Any]]:
+    """A container and its first stream of moving pictures; ``name`` is what errors call it."""
+    import av
+
+    with refusing(name, "a readable video"):
+        container: Any = av.open(file, **options)
+    with container:
+        streams = [s for s in container.streams.video if not s.disposition & av.stream.Disposition.attached_pic]
+        if not streams:
+            content = "only sound" if container.streams.audio else "nothing that moves"
+            raise VergenceError(f"{name} has no pictures in it, {content}")
+        if streams[0].width > 0 and streams[0].height > 0:
+            within_picture(streams[0].width, streams[0].height, name)
+        yield container, streams[0]
