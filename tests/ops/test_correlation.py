@@ -124,5 +124,5 @@ def test_what_cannot_be_connected_is_refused():
     with pytest.raises(ValueError, match="does not fit"):
         nonparametric_scale_convolution(normal(1, 2, 5, 5), normal(1, 2, 4, 9), [1.0])
     for step in (1.4, None):
-        with pytest.raises(ValueError, match="no whole number of steps"):
+        with pytest.raises(ValueError, match="by a whole number of steps"):
             nonparametric_scale_convolution(normal(1, 2, 3, 3, 3), normal(1, 2, 3, 9, 9), [1.2], step)

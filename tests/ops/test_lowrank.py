@@ -5,9 +5,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from vergence.ops import Patches, sampled
-from vergence.ops.affinity import SoftmaxAffinity
-from vergence.ops.attention import ThinSoftmaxAffinity
-from vergence.ops.lowrank import InPatch, SoftmaxInPatch, landmark_block, plain_block, solve
+from vergence.ops.affinity import SoftmaxAffinity, ThinSoftmaxAffinity
+from vergence.ops.lowrank import InPatch, LowRank, SoftmaxInPatch, landmark_block, plain_block, solve
 
 
 def normal(*shape, seed=0):
@@ -41,6 +40,26 @@ def test_gradients_of_the_product_are_those_of_the_definition():
     probe = normal(9, 2, seed=2)
     leaves = (matrix, z)
     torch.testing.assert_close(torch.autograd.grad(ours, leaves, probe), torch.autograd.grad(plain, leaves, probe))
+
+
+def test_gradients_of_a_sampled_matrix_are_those_of_finite_differences():
+    matrix, z = normal(5, 5).requires_grad_(), normal(5, 2, seed=1).requires_grad_()
+    rows, columns = torch.tensor([1, 4]), torch.tensor([0, 2])
+    assert torch.autograd.gradcheck(lambda a, z: sampled(a, rows, columns) @ z, (matrix, z))
+    assert torch.autograd.gradcheck(lambda a: sampled(a, rows, columns).coefficients(rows), (matrix,))
+
+
+@pytest.mark.parametrize("block", [landmark_block, plain_block])
+def test_gradients_of_the_approximation_by_landmarks_are_those_of_finite_differences(block):
+    patches = Patches(3, 2, 2, 1)
+    leaves = [normal(*shape, seed=s).requires_grad_() for s, shape in enumerate(((6, 2), (6, 2), (6, 1)))]
+
+    def run(query, key, z):
+        query_, key_ = patches.mean(query), patches.mean(key)
+        left = SoftmaxInPatch(ThinSoftmaxAffinity(query, key_), patches)
+        return LowRank(left, ThinSoftmaxAffinity(query_, key), block(query_, key_)) @ z
+
+    assert torch.autograd.gradcheck(run, leaves)
 
 
 def test_rows_and_products_of_the_factors_are_those_of_their_matrices():

@@ -167,7 +167,7 @@ def test_the_released_stem_keeps_no_more_than_the_centre_of_a_7x7_kernel():
         (lambda: kernel_sizes(5, (2.0, 1.0)), "positive and grow"),
         (lambda: kernel_sizes(5, ()), "positive and grow"),
         (lambda: hermite_sides(5, (1.0,), 0), "at least one function"),
-        (lambda: hermite_sides(3, (1.0, 4.0), 2), "order 2 needs more places than the 1 a side"),
+        (lambda: hermite_sides(3, (1.0, 4.0), 2), "order 2 needs a kernel side above 1 at scale 1"),
         (lambda: [*scale_convolution(normal(1, 2, 3, 4, 4), [normal(2, 2, 1, 1, 1)], [normal(1, 1)])], "3 scales"),
         (lambda: kernel_weights(normal(1, 1, 4, 4), normal(9, 3, 3)), "no centre"),
     ],

@@ -27,6 +27,11 @@ def test_a_tiled_convolution_is_a_convolution(side, height, width, padding):
 
 
 @pytest.mark.parametrize("side", [3, 5])
+def test_gradients_of_the_prepared_kernel_are_those_of_finite_differences(side):
+    assert torch.autograd.gradcheck(tiled_kernel, (normal(2, 1, side, side).requires_grad_(),))
+
+
+@pytest.mark.parametrize("side", [3, 5])
 def test_rounding_is_that_of_single_precision(side):
     """A dozen times that of a plain convolution at most: both against double precision."""
     x, kernel = normal(1, 64, 20, 20), normal(64, 64, side, side, seed=1) / (8 * side)

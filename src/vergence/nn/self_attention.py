@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError
 from vergence.ops import Affinity, SoftmaxAffinity
-from vergence.ops.attention import ThinSoftmaxAffinity
+from vergence.ops.affinity import ThinSoftmaxAffinity
 from vergence.ops.lowrank import InPatch, LowRank, SoftmaxInPatch, landmark_block, plain_block
 from vergence.ops.patches import Patches
 
