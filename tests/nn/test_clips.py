@@ -388,8 +388,8 @@ def test_what_is_not_a_clip_is_refused(name, shape):
         (lambda: P3DResNet(3, kinds=("A", "D")), "kinds of pseudo-3D blocks are A, B and C"),
         (lambda: VideoTransformer(3, (1, 1), "basic", (4, 4), heads=3), "got 3 heads for 4"),
         (lambda: VideoTransformer(3, (1, 1), "basic", (4, 4), mixer="snll"), "no block 'snll'.*'snl'"),
-        (lambda: ResNet3d(3, groups=48), r"groups must divide every width.*got 48 groups of \(64, 128, 256, 512\)"),
-        (lambda: ResNet3d(3, (1,), (2,), expansion=1), "4 what the first stage gives.*an expansion of 1"),
+        (lambda: ResNet3d(3, groups=48), r"groups must divide every.*got 48 groups, widths \(64, 128, 256, 512\)"),
+        (lambda: ResNet3d(3, (1,), (2,), expansion=1), "4 the channels of the first stage.*an expansion of 1"),
         (lambda: ResNet3d(3, at=["layer9.0"], insert=Nonlocal), "no residual block 'layer9.0'"),
     ],
 )

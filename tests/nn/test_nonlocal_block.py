@@ -373,7 +373,7 @@ def test_what_is_not_a_number_stays_one_and_in_its_own_sample(name):
     [
         (lambda: Nonlocal(0), "channels=0"),
         (lambda: CompactGeneralised(10, groups=4), "divisible by groups, got channels=10, inner=5 and groups=4"),
-        (lambda: CrissCross(8, recurrence=0), "recurrence=0"),
+        (lambda: CrissCross(8, recurrence=0), "recurrence of at least 1, got 0"),
         (lambda: ChebyshevNonlocal(8, order=-1), "at least 0, got -1"),
         (lambda: CayleyNonlocal(8, order=0), "at least 1, got 0"),
         (lambda: SharedAffinity(8, Nonlocal, 0), "at least one unit, got 0"),
