@@ -224,5 +224,5 @@ def test_frames_of_a_camera_cannot_be_chosen(monkeypatch):
     monkeypatch.setattr("vergence.data.video._opened", lambda *args, **options: nullcontext((None, stream)))
     camera = open_video(0)
     assert (camera.fps, tuple(camera.size), camera.length) == (30.0, (48, 64), None)
-    with pytest.raises(VergenceError, match="camera 0 is a camera: its frames come in order alone"):
+    with pytest.raises(VergenceError, match="camera 0 is a camera: its frames can only be read in order"):
         camera.at([0, 3])
