@@ -107,9 +107,9 @@ def test_more_neighbours_than_the_index_holds_are_refused():
 
 
 def test_vectors_without_a_direction_are_refused():
-    with pytest.raises(VergenceError, match="1 of 2 queries are no direction: the first, at row 1, is zero"):
+    with pytest.raises(VergenceError, match="1 of 2 queries have no direction: the first, at row 1, is zero"):
         normalised(torch.tensor([[1.0, 0], [0, 0]]), "queries")
     with pytest.raises(VergenceError, match="at row 0, is not finite"):
         normalised(torch.tensor([[float("inf"), 0]]), "queries")
-    with pytest.raises(VergenceError, match="one descriptor a row"):
+    with pytest.raises(VergenceError, match="one descriptor per row"):
         normalised(torch.zeros(3), "queries")
