@@ -1,4 +1,4 @@
-"""CMC, mAP and re-ranking equal a plain form on random cases, and closed forms where there are some."""
+"""CMC, mAP and re-ranking equal a plain reference on random cases, and closed forms where they exist."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Networks for clips: published sizes and names, blocks where they are asked for, and what they share with images."""
+"""Networks for clips: published sizes and names, blocks at the requested places, and agreement with image networks."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def parameters(model):
 
 
 def filled(network, seed=0):
-    """Every parameter and running statistic drawn, double precision, for evaluation."""
+    """The model with random parameters and running statistics, in double precision, for evaluation."""
     torch.manual_seed(seed)
     for name, value in network.state_dict().items():
         if value.is_floating_point():
@@ -181,7 +181,7 @@ def test_the_order_of_frames_matters_except_to_a_mean_over_time(name):
     assert same == (name == "tp")
 
 
-# What the networks are, by their definitions --------------------------------------------------------------------------
+# Definitions of the networks ------------------------------------------------------------------------------------------
 
 
 def test_a_3d_bottleneck_on_one_frame_is_the_2d_one_with_the_middle_of_its_kernel():

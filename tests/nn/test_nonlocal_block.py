@@ -35,7 +35,7 @@ ORDERLESS = [name for name in NAMES if not name.startswith("cc")]
 
 
 def filled(block, seed=0):
-    """A block in float64 whose zeros no longer hide it."""
+    """A block in float64 that no longer is the identity."""
     source = torch.Generator().manual_seed(seed)
     block = block.double().eval()
     with torch.no_grad():

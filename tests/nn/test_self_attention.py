@@ -144,7 +144,7 @@ def test_nothing_is_larger_than_positions_by_landmarks(kind):
 
     attention, x = kind(16, grid=(6, 4), groups=2), torch.randn(1, 16, 48, 16)
     most = largest(lambda: attention(x))
-    assert most <= 768 * max(24 * 2, 2 * 2 * 16 + 16)  # a thin matrix a group; queries, keys and values side by side
+    assert most <= 768 * max(24 * 2, 2 * 2 * 16 + 16)  # one matrix per group; queries, keys and values side by side
     assert most < 768 * 768 / 4
 
 

@@ -1,4 +1,4 @@
-"""Video transformers: sizes, names, and what each kind of modelling over time may see."""
+"""Video transformers: sizes, names, and which frames each kind of temporal modelling depends on."""
 
 from itertools import pairwise
 
@@ -96,7 +96,7 @@ def test_factorised_and_aligned_models_share_weights_by_name():
     plain, aligned = made(), made(aligned=(0, 1))
     aligned.load_state_dict(plain.state_dict())
     assert not torch.equal(plain(clip()), aligned(clip()))
-    still = clip()[:, :1].expand(-1, 4, -1, -1, -1)  # nothing to follow: but for times, all frames are the same
+    still = clip()[:, :1].expand(-1, 4, -1, -1, -1)  # no motion: all frames are the same, up to their time embeddings
     with torch.no_grad():
         for model in (plain, aligned):
             model.time_embed.zero_()

@@ -93,7 +93,7 @@ def test_no_tensor_of_attention_with_wide_values_has_n_by_n_entries():
 
 
 def largest(work):
-    """Entries of the largest tensor that any operation of ``work`` gives."""
+    """Number of entries of the largest tensor that any operation of ``work`` returns."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Watch(TorchDispatchMode):
@@ -113,7 +113,7 @@ def largest(work):
 
 @pytest.mark.parametrize(("scale", "least"), [(0.01, 0.9), (1.0, 1e-2), (10.0, 1e-12), (100.0, 1e-16)])
 def test_the_landmark_block_with_the_indicator_is_not_singular_however_sharp_the_softmax(scale, least):
-    """Sharp logits come close to it all the same: what Eq. 16 guarantees is an inverse, not a small one."""
+    """Sharp logits still come close to singular: Eq. 16 guarantees that an inverse exists, not that it is small."""
     for seed in range(20):
         block = landmark_block(scale * normal(12, 5, seed=seed), normal(12, 5, seed=100 + seed))
         assert torch.linalg.svdvals(block).min() > least

@@ -79,7 +79,7 @@ def test_values_and_gradients_are_those_of_padded_grouped_convolutions(separable
     probe, leaves = normal(*ours.shape, seed=9), (pixels, first, second)
     for a, b in zip(*(torch.autograd.grad(r, leaves, probe) for r in (ours, theirs)), strict=True):
         torch.testing.assert_close(a, b)
-    with torch.no_grad():  # where products are written over each other
+    with torch.no_grad():  # where products are accumulated in place
         again = over_scales(torch.cat([*lift(pixels, scale_kernels(first, sides, apart), sides, None, *conv)]), 3)
         torch.testing.assert_close(again, plain.lift(pixels, first, basis, *conv))
 

@@ -1,4 +1,4 @@
-"""The triplet loss against a loop over all triplets, and where it has nothing to tell apart."""
+"""The triplet loss against a loop over all triplets, and for a batch of a single identity."""
 
 import itertools
 

@@ -58,7 +58,7 @@ def test_a_result_stays_when_the_next_one_is_made(monkeypatch):
     kept = first.clone()
     tiled_convolution(normal(1, 6, 12, 12, seed=3), kernel)
     assert (first == kept).all()
-    monkeypatch.setattr(winograd, "LARGEST", 10)  # nothing is kept of what is large
+    monkeypatch.setattr(winograd, "LARGEST", 10)  # large buffers are not kept
     assert (tiled_convolution(normal(1, 6, 12, 12), kernel) == kept).all()
 
 

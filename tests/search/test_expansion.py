@@ -1,4 +1,4 @@
-"""Searching twice does what a loop over queries and neighbours does."""
+"""Query expansion equals a loop over queries and neighbours."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def world(count=40, dimension=12):
 
 
 def by_hand(gallery, query, k, weigh):
-    """One query, in plain steps: rank by cosine, weigh by rank and cosine, sum, scale."""
+    """One query, step by step: rank by cosine, weight by rank and cosine, sum, normalise."""
     cosines = gallery @ query
     order = cosines.argsort(descending=True)[:k]
     total = query.clone()
