@@ -64,7 +64,7 @@ class FLOTSystem(System[Config, NoFacts, FLOT, Drawn, Flow]):
         if not all(isinstance(tensor, Tensor) for tensor in weights.values()):
             raise VergenceError(f"{path} is not a checkpoint of FLOT's authors: its 'model' is not tensors by name")
         model = ModelConfig(iterations=iterations, average="guarded")
-        # The file does not say how many points it was trained with; 2048 is fast, and the first one was trained with it.
+        # The file does not say how many points it was trained with; 2048 is fast, and right for the first one.
         return Config(model, Clouds(points=2048, scenes=600)), NoFacts(), from_published(weights)
 
     def losses(self, ctx: Ctx, model: FLOT, batch: Any) -> Mapping[str, Tensor]:
