@@ -177,8 +177,8 @@ def spectra(path: Path, models: Mapping[str, Network], batch: Tensor) -> list[Ar
     axes[1, 0].set_ylabel("gain of the block", fontsize=8)
     caption = (
         "The graph of each trained block on held-out data. Above: the eigenvalues of its affinity, with the unit "
-        "circle (a symmetric, normalised one has real eigenvalues from -1 to 1). Below: the gain of the block, including "
-        "its residual, at each eigenvalue: the mean over channels (line) and the range from smallest to largest (shaded); "
+        "circle (a symmetric, normalised one has real eigenvalues from -1 to 1). Below: the gain of the block, with "
+        "its residual, at each eigenvalue: the mean over channels (line) and the range over channels (shaded); "
         "ticks are the eigenvalues. A gain of 1 everywhere is the identity."
     )
     return [Artifact("image", saved(drawn, path), caption)]
