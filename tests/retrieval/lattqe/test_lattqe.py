@@ -299,7 +299,7 @@ def test_what_cannot_be_searched_is_one_sentence(here, weights, capsys):
     refused(capsys, ["--descriptors", "zero.npz", *weights], "zero.npz", "no direction")
     np.savez(here / "other.npz", gallery=units(9, 64), queries=units(2, 64))
     refused(
-        capsys, ["--descriptors", "other.npz", *weights], "expand descriptors of 512 numbers", "64", "--method alpha"
+        capsys, ["--descriptors", "other.npz", *weights], "for descriptors of 512 numbers", "64", "--method alpha"
     )
     assert not (here / "out").exists() or not list((here / "out").glob("results*"))
 
