@@ -53,7 +53,7 @@ def place(report):
     own = re.fullmatch(r"tests/\w+/(\w+)/\w+\.py", path)
     if own and not path.startswith("tests/contract/"):
         return "own", own[1]
-    return "rest", path.split("/")[1]
+    return "rest", path.removeprefix("tests/").split("/")[0]
 
 
 def costs(reports):

@@ -205,7 +205,7 @@ def test_a_tracklet_is_found_among_uploaded_ones(gallery, untrained, carried_out
     ("preset", "given", "said"),
     [
         ("tiny-video", {"query": "query.zip"}, "no video given to predict on"),
-        ("tiny-reid", {"query": "query.zip"}, "nothing to find"),
+        ("tiny-reid", {"query": "query.zip"}, "there is no query"),
         ("tiny-reid", {"query": "query.zip", "gallery": "query.zip"}, "gallery holds no tracklets"),
     ],
 )

@@ -61,7 +61,7 @@ def test_help_is_for_everyone(args, capsys):
         (["claims", "nope"], "no system 'nope'"),
         (["bench", "fake-ruler"], "fake-ruler has no bench"),
         (["train", "snl", "--threads", "1000000"], "threads is a number from 0 to 1024"),
-        (["train", "snl", "--model.dropout", "2"], "dropout is a share"),
+        (["train", "snl", "--model.dropout", "2"], "dropout is from 0"),
         (["train", "snl", "--data.count", "-5"], "count >= 24"),
         (["train", "snl", "--data.size", "5"], "8 <= size <= resize"),
         (["train", "snl", "--data.areas", "-1", "-1"], "areas are two shares above 0"),

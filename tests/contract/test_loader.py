@@ -107,6 +107,6 @@ def test_what_is_wrong_with_a_sample_is_one_sentence_with_workers_too(workers):
 
 
 def test_a_worker_that_dies_is_one_sentence():
-    with pytest.raises(VergenceError, match="a process that reads data died") as failure:
+    with pytest.raises(VergenceError, match="a data worker died") as failure:
         list(InOrder(Deadly(range(5)), range(5), 2, workers=1))
     assert failure.value.exit_code == 1

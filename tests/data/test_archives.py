@@ -1,4 +1,4 @@
-"""Archives write below their own folder, whole or not at all."""
+"""Archives are unpacked atomically and only below their own folder."""
 
 import io
 import stat
@@ -21,7 +21,7 @@ def home(tmp_path, monkeypatch):
 
 
 def make(path, entries):
-    """An archive with entries by name: bytes, or None for a link to what is outside."""
+    """An archive with entries by name: bytes, or None for a link to the outside."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w") as archive:
             for name, content in entries.items():

@@ -1,4 +1,4 @@
-"""The facts of a classifier."""
+"""The classes of a classifier."""
 
 import pytest
 
@@ -20,6 +20,6 @@ def test_names_that_are_not_as_many_as_classes_are_refused(classes, labels):
 def test_data_of_other_classes_is_refused_and_both_lists_are_shown():
     known = Classes(4, ("a", "b", "c", "d"))
     known.refuse_others(["a", "b", "c", "d"])
-    Classes(2).refuse_others(["x", "y"])  # weights that know no names take any
+    Classes(2).refuse_others(["x", "y"])  # weights without class names accept any
     with pytest.raises(VergenceError, match=r"the classes a, b, c and 1 more, the data has a, c"):
         known.refuse_others(["a", "c"])

@@ -1,4 +1,4 @@
-"""Clouds come out of every format as they went in, and damaged files are refused in one sentence."""
+"""Clouds are read correctly from every format, and damaged files are refused in one sentence."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Pictures of any mode come as RGB bytes; random views are functions of their generator."""
+"""Images of any mode are read as RGB bytes; random crops are functions of their generator."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Where data comes from."""
+"""Data sources."""
 
 from pathlib import Path
 

@@ -45,7 +45,7 @@ def test_a_cut_pickle_is_refused_by_name(tmp_path):
 @pytest.mark.parametrize(
     "content",
     [
-        b"\x80\x02]r\xff\xff\xff\x7f.",  # remembers a list under number 2^31 - 1
+        b"\x80\x02]r\xff\xff\xff\x7f.",  # stores a list at memo index 2^31 - 1
         b"\x80\x04\x8e" + (1 << 40).to_bytes(8, "little") + b"a.",  # bytes that claim to be a terabyte
         b"\x80\x05\x96" + (1 << 40).to_bytes(8, "little") + b"a.",
     ],

@@ -1,4 +1,4 @@
-"""Videos: what is written comes back, frames found by seeking are those of a pass, and damage is said."""
+"""Videos: writing and reading round-trip, seeking finds the frames of a full pass, and damage is reported."""
 
 import pickle
 import wave
@@ -191,7 +191,7 @@ def test_a_file_of_which_no_frame_can_be_read_says_so(tmp_path):
     form, codec, options = FORMS["b-frames.mp4"]
     path = plain(tmp_path / "a.mp4", form, codec, 20, options, muxer={"movflags": "faststart"})
     content = path.read_bytes()
-    path.write_bytes(content[: content.index(b"mdat") + 8])  # all that describes the frames, and none of them
+    path.write_bytes(content[: content.index(b"mdat") + 8])  # the header of the frames, without any frame
     for use in (list, lambda video: video.at([3]), lambda video: video.size):
         with pytest.raises(VergenceError, match=r"a\.mp4 is damaged"):
             use(open_video(path))
@@ -203,7 +203,7 @@ def test_frames_are_turned_as_the_camera_was_held(tmp_path):
         frame[:, 32:] = 255  # light on the right
     path = write_video(tmp_path / "a.mp4", frames, 10)
     content = bytearray(path.read_bytes())
-    # The matrix of the track header that telephones write: what is right is shown below, a quarter turn clockwise.
+    # The matrix of the track header that phones write: rotated by a quarter turn clockwise.
     place = content.index(b"tkhd") + 44
     quarter = (0, 0x10000, 0, 0xFFFF0000, 0, 0, 0, 0, 0x40000000)
     content[place : place + 36] = b"".join(number.to_bytes(4, "big") for number in quarter)
@@ -220,9 +220,9 @@ def test_frames_of_a_camera_cannot_be_chosen(monkeypatch):
     from contextlib import nullcontext
     from types import SimpleNamespace
 
-    stream = SimpleNamespace(average_rate=30, height=48, width=64)  # no camera here: its container alone is made up
+    stream = SimpleNamespace(average_rate=30, height=48, width=64)  # no real camera: only its container is faked
     monkeypatch.setattr("vergence.data.video._opened", lambda *args, **options: nullcontext((None, stream)))
     camera = open_video(0)
     assert (camera.fps, tuple(camera.size), camera.length) == (30.0, (48, 64), None)
-    with pytest.raises(VergenceError, match="camera 0 is a camera: its frames come in order alone"):
+    with pytest.raises(VergenceError, match="camera 0 is a camera: its frames can only be read in order"):
         camera.at([0, 3])

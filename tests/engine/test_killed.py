@@ -243,6 +243,6 @@ def test_a_data_worker_that_dies_is_one_sentence_and_the_run_goes_on_without_it(
 
     code, said = told_by_child(run, kill_worker)
     assert code == 1
-    assert "a process that reads data died" in said
+    assert "a data worker died" in said
     execute(run, Progress(), Runtime(device="cpu"))
     same(Run.open(run.folder), whole)

@@ -98,7 +98,7 @@ def test_metres_and_degrees_become_pixels():
     assert lengths == pytest.approx([111.2, 55.6], abs=0.1)
     with pytest.raises(VergenceError, match="longitude and latitude"):
         in_pixels(Pair("a", north, north), "pixels", 0.6)
-    with pytest.raises(VergenceError, match="no longitude and latitude"):
+    with pytest.raises(VergenceError, match="not longitude and latitude"):
         in_pixels(Pair("a", road_graph([(0, 0), (600, 0)], [(0, 1)])), "degrees", 0.6)
 
 

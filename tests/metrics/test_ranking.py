@@ -1,4 +1,4 @@
-"""CMC, mAP and re-ranking equal a plain form on random cases, and closed forms where there are some."""
+"""CMC, mAP and re-ranking equal a plain reference on random cases, and closed forms where they exist."""
 
 import numpy as np
 import pytest
@@ -68,11 +68,11 @@ def test_the_two_areas_are_what_their_definitions_give_by_hand():
 
 def test_what_does_not_fit_is_refused():
     some = taken([1], [1])
-    with pytest.raises(VergenceError, match="needs a distance each"):
+    with pytest.raises(VergenceError, match="needs a distance for each pair"):
         rank(torch.zeros(1, 2), some, some)
     with pytest.raises(VergenceError, match="not finite"):
         rank(torch.tensor([[float("nan")]]), some, some)
-    with pytest.raises(VergenceError, match="an identity and a camera a picture"):
+    with pytest.raises(VergenceError, match="one identity and one camera per image"):
         taken([1, 2], [1])
 
 

@@ -1,4 +1,4 @@
-"""Blocks on networks that are already there: unchanged answers, blocks that learn, and a way back."""
+"""Blocks attached to existing networks: unchanged outputs, blocks that learn, and detaching."""
 
 import copy
 import io
@@ -14,7 +14,7 @@ from vergence.nn import BLOCKS, PreResNet, ResNet, SpectralNonlocal
 
 
 class Plain(nn.Module):
-    """A network as anyone writes it."""
+    """A typical small network."""
 
     def __init__(self):
         super().__init__()
@@ -56,7 +56,7 @@ class Video(nn.Module):
 
 
 class Growing(nn.ModuleDict):
-    """Goes through all it contains by itself, as DenseNets do."""
+    """Iterates over its children in its own forward, as DenseNets do."""
 
     def __init__(self):
         super().__init__({"a": nn.Conv2d(8, 8, 1), "b": nn.Conv2d(8, 8, 1)})
@@ -222,7 +222,7 @@ def test_blocks_are_of_the_kind_and_on_the_device_of_their_network():
 
 
 class Misleading(nn.Module):
-    """Its last layer is not its last."""
+    """A module whose last child is not the last layer it calls."""
 
     def __init__(self):
         super().__init__()

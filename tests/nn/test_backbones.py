@@ -1,4 +1,4 @@
-"""Backbones: published sizes, usual names, and blocks where they are asked for."""
+"""Backbones: published sizes, usual names, and blocks at the requested places."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Networks for clips: published sizes and names, blocks where they are asked for, and what they share with images."""
+"""Networks for clips: published sizes and names, blocks at the requested places, and agreement with image networks."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def parameters(model):
 
 
 def filled(network, seed=0):
-    """Every parameter and running statistic drawn, double precision, for evaluation."""
+    """The model with random parameters and running statistics, in double precision, for evaluation."""
     torch.manual_seed(seed)
     for name, value in network.state_dict().items():
         if value.is_floating_point():
@@ -181,7 +181,7 @@ def test_the_order_of_frames_matters_except_to_a_mean_over_time(name):
     assert same == (name == "tp")
 
 
-# What the networks are, by their definitions --------------------------------------------------------------------------
+# Definitions of the networks ------------------------------------------------------------------------------------------
 
 
 def test_a_3d_bottleneck_on_one_frame_is_the_2d_one_with_the_middle_of_its_kernel():
@@ -388,8 +388,8 @@ def test_what_is_not_a_clip_is_refused(name, shape):
         (lambda: P3DResNet(3, kinds=("A", "D")), "kinds of pseudo-3D blocks are A, B and C"),
         (lambda: VideoTransformer(3, (1, 1), "basic", (4, 4), heads=3), "got 3 heads for 4"),
         (lambda: VideoTransformer(3, (1, 1), "basic", (4, 4), mixer="snll"), "no block 'snll'.*'snl'"),
-        (lambda: ResNet3d(3, groups=48), r"groups must divide every width.*got 48 groups of \(64, 128, 256, 512\)"),
-        (lambda: ResNet3d(3, (1,), (2,), expansion=1), "4 what the first stage gives.*an expansion of 1"),
+        (lambda: ResNet3d(3, groups=48), r"groups must divide every.*got 48 groups, widths \(64, 128, 256, 512\)"),
+        (lambda: ResNet3d(3, (1,), (2,), expansion=1), "4 the channels of the first stage.*an expansion of 1"),
         (lambda: ResNet3d(3, at=["layer9.0"], insert=Nonlocal), "no residual block 'layer9.0'"),
     ],
 )

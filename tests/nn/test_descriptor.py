@@ -1,4 +1,4 @@
-"""Pooling, whitening and descriptors: limits, closed forms, and the names that public weights come under."""
+"""Pooling, whitening and descriptors: limits, closed forms, and the parameter names of public weights."""
 
 import pytest
 import torch

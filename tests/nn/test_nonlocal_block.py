@@ -35,7 +35,7 @@ ORDERLESS = [name for name in NAMES if not name.startswith("cc")]
 
 
 def filled(block, seed=0):
-    """A block in float64 whose zeros no longer hide it."""
+    """A block in float64 that no longer is the identity."""
     source = torch.Generator().manual_seed(seed)
     block = block.double().eval()
     with torch.no_grad():
@@ -373,7 +373,7 @@ def test_what_is_not_a_number_stays_one_and_in_its_own_sample(name):
     [
         (lambda: Nonlocal(0), "channels=0"),
         (lambda: CompactGeneralised(10, groups=4), "divisible by groups, got channels=10, inner=5 and groups=4"),
-        (lambda: CrissCross(8, recurrence=0), "recurrence=0"),
+        (lambda: CrissCross(8, recurrence=0), "recurrence of at least 1, got 0"),
         (lambda: ChebyshevNonlocal(8, order=-1), "at least 0, got -1"),
         (lambda: CayleyNonlocal(8, order=0), "at least 1, got 0"),
         (lambda: SharedAffinity(8, Nonlocal, 0), "at least one unit, got 0"),

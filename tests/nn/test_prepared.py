@@ -1,4 +1,4 @@
-"""What is prepared for a CPU computes what it was prepared from."""
+"""Prepared convolutions equal the layers they were prepared from."""
 
 import math
 
@@ -21,7 +21,7 @@ def normal(*shape, seed=0):
 
 @pytest.fixture(params=["fused", "plain"])
 def ways(request, monkeypatch):
-    """With PyTorch's fused convolutions, and where there are none."""
+    """With and without PyTorch's fused convolutions."""
     if request.param == "plain":
         monkeypatch.setattr(module, "fused", lambda: None)
     elif module.fused() is None:
@@ -50,7 +50,7 @@ def test_it_is_a_convolution_with_bias_and_relu(ways, outputs, inputs, side, str
         out = there.clone()
         made = conv.add_to(out, x, rectified)
     torch.testing.assert_close(made, after(expected + there), atol=2e-5, rtol=0)
-    assert made.data_ptr() == out.data_ptr()  # and nothing else was given room
+    assert made.data_ptr() == out.data_ptr()  # written in place
 
 
 def test_one_kernel_serves_pictures_of_any_size(ways):
@@ -64,7 +64,7 @@ def test_one_kernel_serves_pictures_of_any_size(ways):
 
 @pytest.mark.parametrize(("side", "stride", "padding"), [(1, 1, 0), (7, 2, 3), (3, 1, 1), (5, 1, -1)])
 def test_pictures_of_bfloat16_give_bfloat16_beside_those_of_float32(ways, side, stride, padding):
-    """To the nearest but a few of the 256 steps between two powers of two; what is tiled loses none on the way."""
+    """Within a few of the 256 steps between two powers of two; tiled kernels lose none."""
     kernel, bias = normal(40, 33, side, side) / (33 * side**2) ** 0.5, normal(40, seed=1)
     x = normal(2, 33, 17, 14, seed=2).bfloat16().contiguous(memory_format=torch.channels_last)
     exact = F.conv2d(F.pad(x, (padding,) * 4).double(), kernel.double(), bias.double(), stride)

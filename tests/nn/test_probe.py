@@ -1,4 +1,4 @@
-"""What modules give and get, caught while a network runs."""
+"""Outputs and inputs of modules, recorded while a network runs."""
 
 import torch
 from torch import nn

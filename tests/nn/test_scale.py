@@ -1,4 +1,4 @@
-"""Scale layers move with their input, keep kernels only as long as they are right, and fold their norms."""
+"""Scale layers are equivariant, cache kernels only while they are valid, and fold their norms."""
 
 import copy
 import io
@@ -37,7 +37,7 @@ def relative(a, b, margin):
 
 
 def test_a_smaller_picture_has_the_responses_of_a_smaller_scale():
-    """By two and by root two: downsampling is exact for every second pixel, and nothing is aliased."""
+    """By two and by root two: downsampling is exact for every second pixel, without aliasing."""
     torch.manual_seed(0)
     layer = LiftingConv2d(1, 6, 15, SCALES, order=5, padding=7).double().eval()
     x = smooth(129, 4)

@@ -144,7 +144,7 @@ def test_nothing_is_larger_than_positions_by_landmarks(kind):
 
     attention, x = kind(16, grid=(6, 4), groups=2), torch.randn(1, 16, 48, 16)
     most = largest(lambda: attention(x))
-    assert most <= 768 * max(24 * 2, 2 * 2 * 16 + 16)  # a thin matrix a group; queries, keys and values side by side
+    assert most <= 768 * max(24 * 2, 2 * 2 * 16 + 16)  # one matrix per group; queries, keys and values side by side
     assert most < 768 * 768 / 4
 
 
@@ -173,7 +173,7 @@ def test_it_attaches_to_a_network_that_is_there(kind):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: SelfAttention2d(8, groups=3), "8 channels cannot be shared by 3 groups"),
+        (lambda: SelfAttention2d(8, groups=3), "divisible by its groups, got 8 and 3 groups"),
         (lambda: SelfAttention2d(8, inner=0), "needs inner channels"),
         (lambda: SelfAttention2d(8, temperature=0.0), "a temperature above 0"),
         (lambda: CompressedSelfAttention2d(8, grid=(0, 2)), "at least one row"),

@@ -1,4 +1,4 @@
-"""Video transformers: sizes, names, and what each kind of modelling over time may see."""
+"""Video transformers: sizes, names, and which frames each kind of temporal modelling depends on."""
 
 from itertools import pairwise
 
@@ -96,7 +96,7 @@ def test_factorised_and_aligned_models_share_weights_by_name():
     plain, aligned = made(), made(aligned=(0, 1))
     aligned.load_state_dict(plain.state_dict())
     assert not torch.equal(plain(clip()), aligned(clip()))
-    still = clip()[:, :1].expand(-1, 4, -1, -1, -1)  # nothing to follow: but for times, all frames are the same
+    still = clip()[:, :1].expand(-1, 4, -1, -1, -1)  # no motion: all frames are the same, up to their time embeddings
     with torch.no_grad():
         for model in (plain, aligned):
             model.time_embed.zero_()
@@ -178,7 +178,7 @@ def test_places_are_resampled_as_pictures_are():
     picture = places[0, 1:].T.view(1, 4, 3, 3)
     expected = torch.nn.functional.interpolate(picture, (6, 6), mode="bicubic").flatten(2)[0].T
     torch.testing.assert_close(larger[0, 1:], expected)
-    with pytest.raises(ValueError, match="not those of a square"):
+    with pytest.raises(ValueError, match="do not form a square grid"):
         resampled(places[:, :-1], (3, 3))
 
 
@@ -197,7 +197,7 @@ def test_gradients_reach_every_parameter(kind):
         ({"heads": 3}, "width by heads"),
         ({"depth": 0}, "at least 1"),
         ({"aligned": (4,)}, r"blocks 0 to 3 .* got \(4,\)"),
-        ({"aligned": (0,), "modelling": "joint"}, "of joint kind"),
+        ({"aligned": (0,), "modelling": "joint"}, "modelling=.joint."),
         ({"aligned": (0,), "share": 0}, "share = 0"),
         ({"aligned": (0,), "share": 2, "alignment": Alignment(after="keep")}, "share = 2"),
     ],

@@ -66,7 +66,7 @@ def test_softmax_products_have_the_values_and_gradients_of_the_dense_matrix():
 
 
 def numbers(*tensors):
-    """One number a position, of both signs."""
+    """One scalar per position, of both signs."""
     return [t.sum(-1, keepdim=True) - t.shape[-1] / 2 for t in tensors]
 
 
@@ -160,13 +160,13 @@ def test_supports_are_rows_and_columns_and_squares():
 
 
 def test_degrees_that_all_but_vanish_give_gradients_that_are_numbers():
-    """Sigmoids far below zero leave sums so small that the slope of one over their root is beyond float32."""
+    """Sigmoids far below zero leave sums so small that the gradient of the inverse root overflows float32."""
     query = torch.full((1, 4, 1), -9.2, requires_grad=True)
     key = torch.full((1, 4, 1), 9.2, requires_grad=True)
     assert 0 < float(torch.sigmoid(query.detach()[0, 0] @ key.detach()[0, 0])) < 1e-30
     affinity = TiledAffinity.normalised(query, key, "sigmoid")
     out = affinity @ torch.ones(1, 4, 2)
     out.square().sum().backward()
-    assert torch.equal(out, torch.zeros_like(out))  # they look at nothing
+    assert torch.equal(out, torch.zeros_like(out))  # these positions attend to nothing
     assert query.grad.isfinite().all()
     assert key.grad.isfinite().all()

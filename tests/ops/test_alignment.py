@@ -1,4 +1,4 @@
-"""Alignment: what is matched at once is what the published loop matches, and gradients are those of the gather."""
+"""Alignment: the batched matches equal those of the published loop, and gradients are those of the gather."""
 
 import pytest
 import torch

@@ -19,7 +19,7 @@ def values(*shape, seed=0, dtype=torch.float64):
 
 
 def reached(similarity, columns):
-    """What an assignment adds up to, for each problem."""
+    """The total similarity of an assignment, per problem."""
     taken = similarity.gather(-1, columns.clamp_min(0).unsqueeze(-1)).squeeze(-1)
     return taken.where(columns >= 0, 0).sum(-1)
 

@@ -101,14 +101,14 @@ def test_enlarging_the_search_moves_the_response_in_scale():
 
 
 def test_functions_of_scale_move_along_their_scales():
-    """A search that is one step larger answers, at the factor that undoes it, as the one it was made from."""
+    """A search region enlarged by one step responds, at the inverse factor, as the original does."""
     template = torch.stack([s * bump(9, (0, 0), 1.6 + 0.4 * s, 1) for s in (1, 2, 3, 4)], 2)
     search = torch.stack([s * bump(33, (0, 0), 1.6 + 0.4 * s, 1) for s in (1, 2, 3, 4)], 2)
     larger = torch.cat([torch.zeros_like(search[:, :, :1]), rescale(search[:, :, :-1], 1.5, (33, 33))], 2)
     factors = [1 / 1.5, 1.0, 1.5]
     found = nonparametric_scale_convolution(template, larger, factors, 1.5)[0, :, 12, 12]
     alone = cross_correlation(template[:, :, :3].flatten(1, 2), search[:, :, :3].flatten(1, 2))[0, 12, 12]
-    expected = 4 / 3 * alone  # of four scales three meet, weighed up
+    expected = 4 / 3 * alone  # three of four scales overlap, weighted up
     assert abs(found[0] / expected - 1) < 1e-2  # interpolation
     assert abs(found[1] / expected - 1) > 0.1
 
@@ -124,5 +124,5 @@ def test_what_cannot_be_connected_is_refused():
     with pytest.raises(ValueError, match="does not fit"):
         nonparametric_scale_convolution(normal(1, 2, 5, 5), normal(1, 2, 4, 9), [1.0])
     for step in (1.4, None):
-        with pytest.raises(ValueError, match="no whole number of steps"):
+        with pytest.raises(ValueError, match="by a whole number of steps"):
             nonparametric_scale_convolution(normal(1, 2, 3, 3, 3), normal(1, 2, 3, 9, 9), [1.2], step)

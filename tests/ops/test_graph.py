@@ -13,10 +13,12 @@ from vergence.ops import (
     SoftmaxAffinity,
     SortedAffinity,
     TiledAffinity,
+    compact,
     connect,
 )
 from vergence.ops.affinity import criss_cross, window
-from vergence.ops.graph import FEW
+from vergence.ops.graph import FEW, devectorise, vectorise
+from vergence.ops.graph import kernel as graph_kernel
 
 KERNELS = ("dot", "gaussian", "concatenation", "sigmoid", "relu", "softmaxes")
 
@@ -72,11 +74,57 @@ def test_every_combination_is_its_definition_forward_and_backward(kernel, symmet
     z[..., 1] = torch.arange(math.prod(shape))
     torch.testing.assert_close(ours @ z, theirs @ z, rtol=1e-8, atol=1e-8)
     if kernel == "dot" and normalise in ("row", "symmetric"):
-        return  # degrees near zero: gradients are as large as they like
+        return  # degrees near zero: gradients are unbounded
     probe = torch.sin(torch.arange(z.numel(), dtype=torch.float64)).reshape(z.shape)
     found = [torch.autograd.grad(out @ z, (query, key), probe) for out in (ours, theirs)]
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("graph", "form"),
+    [
+        (Graph("gaussian"), SoftmaxAffinity),
+        (Graph("gaussian", True, "symmetric"), DenseAffinity),
+        (Graph("gaussian", support=1), DenseAffinity),
+        (Graph("sigmoid", True, "symmetric"), DenseAffinity),
+        (Graph("sigmoid", normalise="row"), DenseAffinity),
+        (Graph("dot", normalise="size"), FactoredAffinity),
+        (Graph("relu", normalise="row"), FactoredAffinity),
+        (Graph("relu", True, "symmetric"), FactoredAffinity),
+        (Graph("softmaxes", normalise="none"), FactoredAffinity),
+    ],
+)
+def test_gradients_of_a_graph_are_those_of_finite_differences(graph, form):
+    source = torch.Generator().manual_seed(1)
+    positions, width = (9, 1) if form is FactoredAffinity else (4, 2)
+    shapes = ((positions, width), (positions, width), (positions, 1))
+    # Positive for relu, whose kink finite differences would straddle.
+    leaves = [torch.rand(shape, generator=source, dtype=torch.float64).add(0.1).requires_grad_() for shape in shapes]
+    shape = (2, positions // 2)
+    assert isinstance(connect(*leaves[:2], graph, shape), form)
+    assert torch.autograd.gradcheck(lambda q, k, z: connect(q, k, graph, shape) @ z, leaves)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_gradients_of_a_kernel_are_those_of_finite_differences(kernel):
+    source = torch.Generator().manual_seed(2)
+    size = (3, 1 if kernel == "concatenation" else 2)
+    leaves = [torch.rand(size, generator=source, dtype=torch.float64).add(0.1).requires_grad_() for _ in range(2)]
+    assert torch.autograd.gradcheck(lambda q, k: graph_kernel(q, k, kernel), leaves)
+
+
+@pytest.mark.parametrize("kernel", ["dot", "rbf"])
+@pytest.mark.parametrize("normalise", ["none", "row", "size"])
+def test_gradients_of_the_compact_graph_are_those_of_finite_differences(kernel, normalise):
+    source = torch.Generator().manual_seed(3)
+    leaves = [torch.rand(3, 2, generator=source, dtype=torch.float64).add(0.1).requires_grad_() for _ in range(3)]
+
+    def run(theta, phi, z):
+        affinity = compact(theta, phi, groups=2, kernel=kernel, gamma=0.3, normalise=normalise)
+        return devectorise(affinity @ vectorise(z, 2), 3)
+
+    assert torch.autograd.gradcheck(run, leaves)
 
 
 @pytest.mark.parametrize("kernel", ["concatenation", "sigmoid", "gaussian"])

@@ -47,7 +47,7 @@ def test_one_neighbour_keeps_its_dimension():
 
 
 def test_more_neighbours_than_points_are_refused():
-    with pytest.raises(ValueError, match="5 neighbours cannot be taken of 4 points"):
+    with pytest.raises(ValueError, match="5 neighbours cannot be taken from 4 points"):
         nearest(cloud(count=4), 5)
 
 

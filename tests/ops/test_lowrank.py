@@ -5,9 +5,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from vergence.ops import Patches, sampled
-from vergence.ops.affinity import SoftmaxAffinity
-from vergence.ops.attention import ThinSoftmaxAffinity
-from vergence.ops.lowrank import InPatch, SoftmaxInPatch, landmark_block, plain_block, solve
+from vergence.ops.affinity import SoftmaxAffinity, ThinSoftmaxAffinity
+from vergence.ops.lowrank import InPatch, LowRank, SoftmaxInPatch, landmark_block, plain_block, solve
 
 
 def normal(*shape, seed=0):
@@ -43,6 +42,26 @@ def test_gradients_of_the_product_are_those_of_the_definition():
     torch.testing.assert_close(torch.autograd.grad(ours, leaves, probe), torch.autograd.grad(plain, leaves, probe))
 
 
+def test_gradients_of_a_sampled_matrix_are_those_of_finite_differences():
+    matrix, z = normal(5, 5).requires_grad_(), normal(5, 2, seed=1).requires_grad_()
+    rows, columns = torch.tensor([1, 4]), torch.tensor([0, 2])
+    assert torch.autograd.gradcheck(lambda a, z: sampled(a, rows, columns) @ z, (matrix, z))
+    assert torch.autograd.gradcheck(lambda a: sampled(a, rows, columns).coefficients(rows), (matrix,))
+
+
+@pytest.mark.parametrize("block", [landmark_block, plain_block])
+def test_gradients_of_the_approximation_by_landmarks_are_those_of_finite_differences(block):
+    patches = Patches(3, 2, 2, 1)
+    leaves = [normal(*shape, seed=s).requires_grad_() for s, shape in enumerate(((6, 2), (6, 2), (6, 1)))]
+
+    def run(query, key, z):
+        query_, key_ = patches.mean(query), patches.mean(key)
+        left = SoftmaxInPatch(ThinSoftmaxAffinity(query, key_), patches)
+        return LowRank(left, ThinSoftmaxAffinity(query_, key), block(query_, key_)) @ z
+
+    assert torch.autograd.gradcheck(run, leaves)
+
+
 def test_rows_and_products_of_the_factors_are_those_of_their_matrices():
     patches, query, key = Patches(5, 3, 2, 2), normal(2, 15, 4), normal(2, 4, 4, seed=1)
     z, index = normal(2, 4, 3, seed=2), torch.tensor([0, 7, 14])
@@ -74,7 +93,7 @@ def test_no_tensor_of_attention_with_wide_values_has_n_by_n_entries():
 
 
 def largest(work):
-    """Entries of the largest tensor that any operation of ``work`` gives."""
+    """Number of entries of the largest tensor that any operation of ``work`` returns."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Watch(TorchDispatchMode):
@@ -94,7 +113,7 @@ def largest(work):
 
 @pytest.mark.parametrize(("scale", "least"), [(0.01, 0.9), (1.0, 1e-2), (10.0, 1e-12), (100.0, 1e-16)])
 def test_the_landmark_block_with_the_indicator_is_not_singular_however_sharp_the_softmax(scale, least):
-    """Sharp logits come close to it all the same: what Eq. 16 guarantees is an inverse, not a small one."""
+    """Sharp logits still come close to singular: Eq. 16 guarantees that an inverse exists, not that it is small."""
     for seed in range(20):
         block = landmark_block(scale * normal(12, 5, seed=seed), normal(12, 5, seed=100 + seed))
         assert torch.linalg.svdvals(block).min() > least

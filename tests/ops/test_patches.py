@@ -34,6 +34,16 @@ def test_means_and_spreading_are_those_of_the_positions(shape):
     torch.testing.assert_close(patches.spread(plain), patches.indicator(z) @ plain)
 
 
+@pytest.mark.parametrize("shape", [(4, 2, 2, 1), (3, 4, 2, 3)])
+def test_gradients_of_means_and_spreading_are_those_of_finite_differences(shape):
+    source = torch.Generator().manual_seed(0)
+    patches = Patches(*shape)
+    z = torch.randn(shape[0] * shape[1], 2, generator=source, dtype=torch.float64, requires_grad=True)
+    means = torch.randn(patches.count, 2, generator=source, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(patches.mean, (z,))
+    assert torch.autograd.gradcheck(patches.spread, (means,))
+
+
 def test_the_indicator_counts_rows_first():
     indicator = Patches(2, 4, 1, 2).indicator(torch.zeros(()))
     assert indicator[:, 1].tolist() == [0, 0, 1, 1, 0, 0, 1, 1]

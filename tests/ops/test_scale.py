@@ -79,7 +79,7 @@ def test_values_and_gradients_are_those_of_padded_grouped_convolutions(separable
     probe, leaves = normal(*ours.shape, seed=9), (pixels, first, second)
     for a, b in zip(*(torch.autograd.grad(r, leaves, probe) for r in (ours, theirs)), strict=True):
         torch.testing.assert_close(a, b)
-    with torch.no_grad():  # where products are written over each other
+    with torch.no_grad():  # where products are accumulated in place
         again = over_scales(torch.cat([*lift(pixels, scale_kernels(first, sides, apart), sides, None, *conv)]), 3)
         torch.testing.assert_close(again, plain.lift(pixels, first, basis, *conv))
 
@@ -167,7 +167,7 @@ def test_the_released_stem_keeps_no_more_than_the_centre_of_a_7x7_kernel():
         (lambda: kernel_sizes(5, (2.0, 1.0)), "positive and grow"),
         (lambda: kernel_sizes(5, ()), "positive and grow"),
         (lambda: hermite_sides(5, (1.0,), 0), "at least one function"),
-        (lambda: hermite_sides(3, (1.0, 4.0), 2), "order 2 needs more places than the 1 a side"),
+        (lambda: hermite_sides(3, (1.0, 4.0), 2), "order 2 needs a kernel side above 1 at scale 1"),
         (lambda: [*scale_convolution(normal(1, 2, 3, 4, 4), [normal(2, 2, 1, 1, 1)], [normal(1, 1)])], "3 scales"),
         (lambda: kernel_weights(normal(1, 1, 4, 4), normal(9, 3, 3)), "no centre"),
     ],

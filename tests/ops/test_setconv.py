@@ -1,4 +1,4 @@
-"""The fast set convolution is the direct one: gather, concatenate, convolve, normalise, take the greatest."""
+"""The fast set convolution equals the direct one: gather, concatenate, convolve, normalise, take the maximum."""
 
 import pytest
 import torch
@@ -47,7 +47,7 @@ def compared(leaves, neighbours, atol=1e-9):
         torch.testing.assert_close(a, b, atol=atol, rtol=1e-6)
 
 
-@pytest.mark.parametrize("cached", [1, 700, 1 << 17])  # a point a run, several points, all clouds
+@pytest.mark.parametrize("cached", [1, 700, 1 << 17])  # one point per run, several points, all clouds
 def test_values_and_gradients_are_those_of_the_direct_form(cached, monkeypatch):
     monkeypatch.setattr(module, "CACHED", cached)
     compared(*case())
@@ -95,7 +95,7 @@ def test_backward_can_be_called_again():
 def test_points_at_one_place_share_the_gradient_of_a_maximum():
     leaves, neighbours = case(batch=1, count=30)
     features, points, *params = leaves
-    twice = torch.cat([features, features], 1), torch.cat([points, points], 1)  # everything there is, two times
+    twice = torch.cat([features, features], 1), torch.cat([points, points], 1)  # every point twice
     both = torch.cat([neighbours, neighbours + 30], 2).repeat(1, 2, 1)
     out = ours(*twice, both, params)
     torch.testing.assert_close(out[:, :30], ours(features, points, neighbours, params))

@@ -31,6 +31,18 @@ def test_products_and_gradients_are_those_of_the_dense_kernel(block):
     torch.testing.assert_close(ours, theirs)
 
 
+def test_gradients_of_products_are_those_of_finite_differences():
+    p, q, weight, near = case(6, 5, spread=3.0)
+    assert near.any()
+    assert not near.all()
+    source = torch.Generator().manual_seed(1)
+    x = torch.randn(5, 1, generator=source, dtype=torch.float64, requires_grad=True)
+    y = torch.randn(6, 1, generator=source, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda w, x: blocks(p, q, w, 2) @ x, (weight, x))
+    assert torch.autograd.gradcheck(lambda w, y: blocks(p, q, w, 2).mT @ y, (weight, y))
+    assert torch.autograd.gradcheck(lambda w: blocks(p, q, w, 2).dense(), (weight,))
+
+
 def test_sinkhorn_cannot_tell_the_difference():
     p, q, weight, near = case()
     power = relaxation(0.3, 0.5)

@@ -46,7 +46,7 @@ SOLVERS = [
 ids = ["plain", "log", "converged"]
 
 
-@pytest.mark.filterwarnings("ignore:If reg_type = entropy")  # that is what is asked for
+@pytest.mark.filterwarnings("ignore:If reg_type = entropy")  # entropy is intended
 @pytest.mark.parametrize("solve", SOLVERS, ids=ids)
 def test_the_unbalanced_plan_is_pots(solve):
     c, mu, nu = cost(), marginal(N, 1), marginal(M, 2)
@@ -113,7 +113,7 @@ def test_outside_the_support_there_is_no_mass_whatever_the_cost(solve):
     assert (plan[support] > 0).all()
     (grad,) = torch.autograd.grad((plan * cost(seed=5)).sum(), c)
     assert grad.isfinite().all()
-    # The same as the problem without the empty row and column, but for the marginals' share.
+    # The same as the problem without the empty row and column, up to the marginals' share.
     kept = [i for i in range(N) if i != 2], [j for j in range(M) if j != 4]
     small = support[kept[0]][:, kept[1]]
     mu, nu = torch.full((N - 1,), 1 / N), torch.full((M - 1,), 1 / M)

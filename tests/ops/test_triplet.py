@@ -1,4 +1,4 @@
-"""The triplet loss against a loop over all triplets, and where it has nothing to tell apart."""
+"""The triplet loss against a loop over all triplets, and for a batch of a single identity."""
 
 import itertools
 
@@ -26,6 +26,15 @@ def test_it_is_the_mean_over_anchors_of_the_hardest_triplet_forward_and_backward
     torch.testing.assert_close(ours, theirs)
     grads = [torch.autograd.grad(loss, features, retain_graph=True)[0] for loss in (ours, theirs)]
     torch.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("margin", [0.3, 5.0])
+def test_gradients_are_those_of_finite_differences(margin):
+    source = torch.Generator().manual_seed(1)
+    features = torch.randn(6, 3, generator=source, dtype=torch.float64).requires_grad_()
+    identities = torch.tensor([0, 0, 1, 1, 2, 2])
+    assert batch_hard(features, identities, margin) > 0
+    assert torch.autograd.gradcheck(lambda f: batch_hard(f, identities, margin), (features,))
 
 
 def test_one_identity_alone_gives_nothing_and_equal_features_give_finite_gradients():

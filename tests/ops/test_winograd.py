@@ -27,6 +27,11 @@ def test_a_tiled_convolution_is_a_convolution(side, height, width, padding):
 
 
 @pytest.mark.parametrize("side", [3, 5])
+def test_gradients_of_the_prepared_kernel_are_those_of_finite_differences(side):
+    assert torch.autograd.gradcheck(tiled_kernel, (normal(2, 1, side, side).requires_grad_(),))
+
+
+@pytest.mark.parametrize("side", [3, 5])
 def test_rounding_is_that_of_single_precision(side):
     """A dozen times that of a plain convolution at most: both against double precision."""
     x, kernel = normal(1, 64, 20, 20), normal(64, 64, side, side, seed=1) / (8 * side)
@@ -53,7 +58,7 @@ def test_a_result_stays_when_the_next_one_is_made(monkeypatch):
     kept = first.clone()
     tiled_convolution(normal(1, 6, 12, 12, seed=3), kernel)
     assert (first == kept).all()
-    monkeypatch.setattr(winograd, "LARGEST", 10)  # nothing is kept of what is large
+    monkeypatch.setattr(winograd, "LARGEST", 10)  # large buffers are not kept
     assert (tiled_convolution(normal(1, 6, 12, 12), kernel) == kept).all()
 
 

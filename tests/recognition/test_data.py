@@ -137,7 +137,7 @@ def test_missing_birds_are_named_and_counted_and_refused_or_skipped_as_chosen(tm
     assert (data.labels, len(data.skipped)) == ((1,), 2)
     assert read_cub(tmp_path, "train").skipped == ()
     (tmp_path / "CUB_200_2011" / "images" / "002.Auklet" / "Auklet_0001.jpg").unlink()
-    with pytest.raises(VergenceError, match="the class '002.Auklet' of .* has no pictures to train on"):
+    with pytest.raises(VergenceError, match="the class '002.Auklet' of .* has no training pictures"):
         read_cub(tmp_path, "train", missing="skip")
 
 
@@ -150,7 +150,7 @@ def test_missing_birds_are_named_and_counted_and_refused_or_skipped_as_chosen(tm
         ("image_class_labels.txt", "1 1\n2 one\n", "line 2 of .*image_class_labels.txt is not a new number"),
         ("train_test_split.txt", "1 1\n2 0\n3 1\n4 0\n5 1\n6 2\n", "other numbers than 1"),
         ("train_test_split.txt", "1 1\n1 0\n", "line 2 of .*train_test_split.txt is not a new number"),
-        ("train_test_split.txt", "".join(f"{n} 1\n" for n in range(1, 8)), "picture 7, which images.txt has not"),
+        ("train_test_split.txt", "".join(f"{n} 1\n" for n in range(1, 8)), "picture 7, which is not in images.txt"),
         ("classes.txt", "1 001.Albatross\n3 003.Wren\n", "from 1 on: there is no class 2"),
         ("images.txt", "", "images.txt is empty"),
     ],

@@ -88,7 +88,7 @@ def test_one_plain_folder_is_shared_by_identity_and_asked_once_a_camera(tmp_path
         (lambda p: fixtures.picture(p / "query" / "holiday.jpg"), "1 of 3 pictures .*holiday.jpg"),
         (lambda p: [f.unlink() for f in (p / "query").iterdir()], "query holds no pictures"),
         (lambda p: (p / "query").rename(p / "queries"), "has no folder 'query'"),
-        (lambda p: [f.rename(f.with_name("-1" + f.name[4:])) for f in (p / "query").iterdir()], "no pictures but junk"),
+        (lambda p: [f.rename(f.with_name("-1" + f.name[4:])) for f in (p / "query").iterdir()], "only junk pictures"),
     ],
 )  # fmt: skip
 def test_what_does_not_follow_the_layout_is_named_and_counted(tmp_path, spoil, said):

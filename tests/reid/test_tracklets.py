@@ -130,7 +130,7 @@ def test_no_tracklets_at_all_are_refused_even_when_skipping(tmp_path):
     mars(tmp_path)
     for file in (tmp_path / "bbox_train").rglob("*.jpg"):
         file.unlink()
-    with pytest.raises(VergenceError, match="has no tracklets to train on"):
+    with pytest.raises(VergenceError, match="has no tracklets for training"):
         read_mars(tmp_path, "train", missing="skip")
 
 
@@ -173,7 +173,7 @@ def test_the_first_half_of_a_row_of_the_matlab_splits_is_judged(tmp_path):
         ("{}", "not a list of splits"),
         ("[]", "has splits 1 to 0, got 1"),
         ('[{"train": ["person001"]}]', "split 1 .*does not name people for 'test'"),
-        ('[{"train": ["person001"], "test": ["person001"]}]', "'person001' both to train on and to judge"),
+        ('[{"train": ["person001"], "test": ["person001"]}]', "'person001' in both train and test"),
         ('[{"train": ["person001"], "test": ["person002", "person002"]}]', "names someone twice"),
         ('[{"train": ["person001"], "test": ["person009"]}]', "person009 does not exist, but .*lists it.*1 more"),
     ],

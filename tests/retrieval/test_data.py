@@ -126,7 +126,7 @@ def test_descriptors_that_are_wrong_are_named(tmp_path):
     cases = {
         "zero.npz": (
             {"descriptors": np.zeros((10, 3)), "labels": np.arange(10)},
-            "10 of 10 .*zero.npz are no direction",
+            "10 of 10 .*zero.npz have no direction",
         ),
         "text.npz": ({"descriptors": good, "labels": np.arange(9)}, "text.npz needs 'labels'"),
         "bare.npz": ({"vectors": good}, "bare.npz holds no 'descriptors'.*there is vectors"),

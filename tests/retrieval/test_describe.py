@@ -32,4 +32,4 @@ def test_weights_that_are_not_installed_are_said_plainly(monkeypatch):
 
 def test_a_network_without_weights_says_that_it_describes_at_random():
     describer = Describer(Extractor("resnet18", longest=64, scales=(1.0,)), torch.device("cpu"))
-    assert "at random" in describer.note
+    assert "descriptors are random" in describer.note

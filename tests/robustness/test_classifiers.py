@@ -57,7 +57,7 @@ def test_the_gradient_of_an_ensemble_is_not_the_mean_of_its_members_gradients():
     [
         (lambda: Ensemble([]), "needs a classifier"),
         (lambda: Ensemble([linear(0)], [1.0, 2.0]), "as many weights above 0"),
-        (lambda: Ensemble([linear(0), linear(1, classes=4)])(torch.rand(1, 3, 4, 4)), "as many classes"),
+        (lambda: Ensemble([linear(0), linear(1, classes=4)])(torch.rand(1, 3, 4, 4)), "different numbers of classes"),
         (lambda: Zoo({"a": linear(0)}).together(["b"]), "no network 'b'"),
         (lambda: fgsm(0.1)(Ensemble([linear(0).train()]), torch.rand(1, 3, 4, 4), torch.tensor([0])), "training mode"),
         (lambda: pretrained("lite7"), "no EfficientNet-Lite 'lite7'"),

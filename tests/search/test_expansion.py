@@ -1,4 +1,4 @@
-"""Searching twice does what a loop over queries and neighbours does."""
+"""Query expansion equals a loop over queries and neighbours."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def world(count=40, dimension=12):
 
 
 def by_hand(gallery, query, k, weigh):
-    """One query, in plain steps: rank by cosine, weigh by rank and cosine, sum, scale."""
+    """One query, step by step: rank by cosine, weight by rank and cosine, sum, normalise."""
     cosines = gallery @ query
     order = cosines.argsort(descending=True)[:k]
     total = query.clone()
@@ -107,9 +107,9 @@ def test_more_neighbours_than_the_index_holds_are_refused():
 
 
 def test_vectors_without_a_direction_are_refused():
-    with pytest.raises(VergenceError, match="1 of 2 queries are no direction: the first, at row 1, is zero"):
+    with pytest.raises(VergenceError, match="1 of 2 queries have no direction: the first, at row 1, is zero"):
         normalised(torch.tensor([[1.0, 0], [0, 0]]), "queries")
     with pytest.raises(VergenceError, match="at row 0, is not finite"):
         normalised(torch.tensor([[float("inf"), 0]]), "queries")
-    with pytest.raises(VergenceError, match="one descriptor a row"):
+    with pytest.raises(VergenceError, match="one descriptor per row"):
         normalised(torch.zeros(3), "queries")

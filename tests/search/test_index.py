@@ -1,4 +1,4 @@
-"""The index finds what comparing everything finds, and comes back from its file."""
+"""The index finds the same neighbours as brute force, and survives a round trip through its file."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def test_it_finds_the_nearest_in_order():
 def test_sums_stay_with_their_lists_whatever_order_they_are_made_in(lists):
     kept = index()
     places, weights = torch.randint(50, (lists, 7)), torch.randn(lists, 7)
-    places[::3] = places[0].clone()  # some share all they have, a position may come twice in a list
+    places[::3] = places[0].clone()  # some lists are equal, and a position may repeat in a list
     expected = (weights[..., None].double() * kept.descriptors.double()[places]).sum(1)
     torch.testing.assert_close(kept.weighted(places, weights).double(), expected, rtol=1e-5, atol=1e-5)
 

@@ -1,4 +1,4 @@
-"""A folder of shards answers as one index would, and is not there until it is whole."""
+"""A folder of shards answers as a single index would, and is only valid once complete."""
 
 import pytest
 import torch

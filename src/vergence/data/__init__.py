@@ -1,1 +1,1 @@
-"""Reading what several rooms read, and turning samples into batches."""
+"""Readers for images, videos, point clouds and archives that several tasks share."""

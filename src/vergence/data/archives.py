@@ -1,4 +1,4 @@
-"""Data sets as they are handed out: zip and tar files, unpacked once, and never outside their own folder."""
+"""Data sets as published archives: zip and tar files, unpacked once, and never outside their own folder."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is one that :func:`unpacked` opens, by its name."""
+    """Whether a file has a name that :func:`unpacked` can open."""
     return path.name.lower().endswith(SUFFIXES) and path.is_file()
 
 
 def unpacked(path: Path) -> Path:
-    """The folder with an archive's contents, kept below ``$VERGENCE_HOME`` for the next time.
+    """The folder with an archive's contents, cached below ``$VERGENCE_HOME``.
 
-    It appears whole or not at all. An archive with links, devices, or names that lead outside it is refused before
+    Unpacking is atomic. An archive with links, devices, or names that lead outside the folder is refused before
     anything is written.
     """
     size, changed = path.stat().st_size, path.stat().st_mtime_ns
@@ -37,7 +37,7 @@ def unpacked(path: Path) -> Path:
                 unpack(path, Path(scratch) / "content")
                 (Path(scratch) / "content").rename(folder)
         except OSError as error:
-            if not folder.is_dir():  # else another process was quicker
+            if not folder.is_dir():  # otherwise another process was faster
                 raise VergenceError(f"cannot unpack {path} into {folder}: {error.strerror or error}") from error
     entries = list(folder.iterdir())
     return entries[0] if len(entries) == 1 and entries[0].is_dir() else folder

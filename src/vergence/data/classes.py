@@ -1,4 +1,4 @@
-"""Classes by number and name: what the data of a classifier decides, and what to say when two lists of them differ."""
+"""The number and names of a classifier's classes, and the error when a model and its data disagree on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vergence.core.errors import VergenceError
 
 @dataclass(frozen=True)
 class Classes:
-    """The facts of a classifier."""
+    """The classes of a classifier, as its training data defines them."""
 
     classes: int
     labels: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class Classes:
         return self.labels[number] if self.labels else str(number)
 
     def refuse_others(self, own: Sequence[str]) -> None:
-        """Refuse data whose classes are not those that were learnt."""
+        """Raise an error for data whose classes are not those the weights were trained on."""
         if self.labels and tuple(own) != self.labels:
             raise VergenceError(f"the weights know the classes {_some(self.labels)}, the data has {_some(own)}")
 

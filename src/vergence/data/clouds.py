@@ -30,7 +30,7 @@ _UNREADABLE = (
 
 
 def read_cloud(path: Path) -> Tensor:
-    """A cloud's coordinates, (N, 3); whatever else a point has is left out."""
+    """A cloud's coordinates, (N, 3); other attributes of points are dropped."""
     if isinstance(path, InMemory):
         value = path.value.detach().cpu().numpy() if isinstance(path.value, Tensor) else path.value
         if not isinstance(value, np.ndarray):
@@ -60,7 +60,7 @@ def read_cloud(path: Path) -> Tensor:
 
 
 def read_npy(path: Path) -> Any:
-    """An array from a ``.npy`` file; one that would run code is refused."""
+    """An array from a ``.npy`` file; pickled objects, which could run code, are refused."""
     try:
         return np.load(path, allow_pickle=False)
     except FileNotFoundError:
@@ -72,10 +72,10 @@ def read_npy(path: Path) -> Any:
 def read_npz(path: Path) -> dict[str, Any]:
     """The arrays of a ``.npz`` file by name."""
     try:
-        with np.load(path, allow_pickle=False) as found:
-            if not isinstance(found, np.lib.npyio.NpzFile):
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("it is a single array")
-            return {name: found[name] for name in found.files}
+            return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise VergenceError(f"{path} does not exist") from None
     except (*_UNREADABLE, AttributeError) as error:
@@ -95,7 +95,7 @@ def _only_cloud(arrays: Mapping[str, Any], path: Path) -> Any:
 
 
 def as_points(array: Any, path: Path, what: str = "a point cloud") -> Tensor:
-    """An array of shape (N, 3 or more) as coordinates: at least one row, all of them numbers."""
+    """An array of shape (N, 3 or more) as coordinates (N, 3): at least one row, all values finite."""
     if array.dtype.kind not in "fiu":
         raise VergenceError(f"{path} does not hold {what}: its values are {array.dtype}, not numbers")
     if array.ndim != 2 or array.shape[1] < 3:
@@ -121,10 +121,10 @@ _PLY_ORDER = {"binary_little_endian": "<", "binary_big_endian": ">"}
 
 
 def _read_ply(content: bytes) -> Any:
-    found = re.match(rb"ply\r?\n(.*?)end_header\r?\n", content, re.DOTALL)
-    if found is None:
+    header = re.match(rb"ply\r?\n(.*?)end_header\r?\n", content, re.DOTALL)
+    if header is None:
         raise ValueError("its header is missing or cut short")
-    lines = [line.split() for line in found[1].decode("ascii").splitlines()]
+    lines = [line.split() for line in header[1].decode("ascii").splitlines()]
     form = next(words[1] for words in lines if words[:1] == ["format"])
     elements: list[tuple[str, int, list[tuple[str, str]]]] = []
     for words in lines:
@@ -135,7 +135,7 @@ def _read_ply(content: bytes) -> Any:
     if not elements or elements[0][0] != "vertex":
         raise ValueError("its first element is not 'vertex'")
     _, count, properties = elements[0]
-    return _columns(content[found.end() :], count, properties, form, _PLY_TYPES, _PLY_ORDER)
+    return _columns(content[header.end() :], count, properties, form, _PLY_TYPES, _PLY_ORDER)
 
 
 def _columns(
@@ -146,7 +146,7 @@ def _columns(
     types: Mapping[str, str],
     orders: Mapping[str, str],
 ) -> Any:
-    """The x, y, z of so many rows, in text or binary."""
+    """The x, y and z of ``count`` rows, in text or binary."""
     names = [name for name, _ in properties]
     if not {"x", "y", "z"} <= set(names):
         raise ValueError(f"its points have {', '.join(names) or 'nothing'}, not x, y and z")
@@ -170,24 +170,24 @@ def _columns(
 
 
 def _read_pcd(content: bytes) -> Any:
-    found = re.search(rb"^DATA[ \t]+(\w+)[ \t]*\r?\n", content, re.MULTILINE)
-    if found is None:
+    data = re.search(rb"^DATA[ \t]+(\w+)[ \t]*\r?\n", content, re.MULTILINE)
+    if data is None:
         raise ValueError("its header is missing or cut short")
-    lines = (line.split() for line in content[: found.start()].decode("ascii").splitlines())
+    lines = (line.split() for line in content[: data.start()].decode("ascii").splitlines())
     header = {words[0].upper(): words[1:] for words in lines if words}
     counts = header.get("COUNT") or ["1"] * len(header["FIELDS"])
     properties = []
     for name, size, kind, repeat in zip(header["FIELDS"], header["SIZE"], header["TYPE"], counts, strict=True):
         properties += [(name, f"{kind.lower()}{size}")] * int(repeat)
     types = {kind: kind for _, kind in properties}
-    count, form, body = int(header["POINTS"][0]), found[1].decode(), content[found.end() :]
+    count, form, body = int(header["POINTS"][0]), data[1].decode(), content[data.end() :]
     if form == "binary_compressed":
         return _columns(_transposed(body, count, properties), count, properties, "binary", types, {"binary": "<"})
     return _columns(body, count, properties, form, types, {"binary": "<"})
 
 
 def _transposed(body: bytes, count: int, properties: list[tuple[str, str]]) -> bytes:
-    """A compressed body has its fields one after another; back to point after point."""
+    """A compressed body, which is stored field by field, as rows of points."""
     packed, size = np.frombuffer(body[:8], "<u4")
     plain = _lzf(body[8 : 8 + int(packed)], int(size))
     columns, start = [], 0
@@ -199,7 +199,7 @@ def _transposed(body: bytes, count: int, properties: list[tuple[str, str]]) -> b
 
 
 def _lzf(packed: bytes, size: int) -> bytes:
-    """Marc Lehmann's LZF: runs of literal bytes, and copies of what came before."""
+    """Decompress Marc Lehmann's LZF: runs of literal bytes, and copies of earlier output."""
     out, i = bytearray(), 0
     while i < len(packed):
         control = packed[i]
@@ -216,7 +216,7 @@ def _lzf(packed: bytes, size: int) -> bytes:
         i += 1
         if start < 0:
             raise ValueError("its compressed data is damaged")
-        for place in range(start, start + length + 2):  # what is copied may be what this very copy wrote
+        for place in range(start, start + length + 2):  # a copy may overlap its own output
             out.append(out[place])
     if len(out) != size:
         raise ValueError("its compressed data is cut short")

@@ -1,4 +1,4 @@
-"""Pictures from files, as byte tensors (3, H, W), and the random crops that training takes of them."""
+"""Images from files, as byte tensors (3, H, W), and the random crops used in training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".tif", 
 
 
 def read_image(path: Path) -> Tensor:
-    """A picture of any mode as RGB bytes (3, H, W)."""
+    """An image file of any colour mode as RGB bytes (3, H, W)."""
     if isinstance(path, InMemory):
         return as_picture(path.value, str(path))
     try:
@@ -34,8 +34,8 @@ def read_image(path: Path) -> Tensor:
 
 
 def as_picture(value: Any, name: str) -> Tensor:
-    """A picture given in Python as RGB bytes (3, H, W): a PIL picture, a NumPy array (H, W) or (H, W, channels), or a
-    tensor (H, W) or (channels, H, W). Floats are from 0 to 1."""
+    """An image given in Python as RGB bytes (3, H, W): a PIL image, a NumPy array (H, W) or (H, W, channels), or a
+    tensor (H, W) or (channels, H, W). Floats are in [0, 1]."""
     if isinstance(value, Image.Image):
         return torch.from_numpy(np.array(_rgb(value))).permute(2, 0, 1).contiguous()
     if not isinstance(value, Tensor | np.ndarray):
@@ -69,19 +69,19 @@ def _rgb(picture: Image.Image) -> Image.Image:
 
 
 def find_images(folder: Path) -> list[Path]:
-    """The pictures below a folder, by name."""
+    """The image files below a folder, sorted by name."""
     if isinstance(folder, InMemory):
         return list(folder.value)
     return sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
 
 
 def pictures_by_name(paths: Iterable[Path], resolved: bool = False) -> Callable[[str], Tensor | None]:
-    """How to get at pictures by their names: those of some paths, or the file of that name if there still is one."""
-    given = {str(path.resolve() if resolved else path): path for path in paths}
+    """A function that reads an image by name, from the given paths or the file of that name; None if unreadable."""
+    known = {str(path.resolve() if resolved else path): path for path in paths}
 
     def picture(name: str) -> Tensor | None:
         try:
-            return read_image(given.get(name, Path(name)))
+            return read_image(known.get(name, Path(name)))
         except VergenceError:
             return None
 
@@ -89,39 +89,39 @@ def pictures_by_name(paths: Iterable[Path], resolved: bool = False) -> Callable[
 
 
 def scaled(picture: Tensor) -> Tensor:
-    """Bytes as floats in [0, 1]."""
+    """An image of bytes as floats in [0, 1]."""
     return picture.float() / 255 if picture.dtype == torch.uint8 else picture
 
 
 def normalised(picture: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """Floats in [0, 1] of shape (..., 3, H, W) with mean and deviation taken out of each channel."""
+    """Float images in [0, 1] of shape (..., 3, H, W), normalised per channel by mean and standard deviation."""
     shape = (-1, 1, 1)
     return (picture - picture.new_tensor(mean).view(shape)) / picture.new_tensor(std).view(shape)
 
 
 def resized(picture: Tensor, height: int, width: int) -> Tensor:
-    """A float picture (3, H, W) at another size."""
+    """A float image (3, H, W) resized to (3, height, width), with antialiasing."""
     if picture.shape[-2:] == (height, width):
         return picture
     return F.interpolate(picture[None], (height, width), mode="bilinear", antialias=True, align_corners=False)[0]
 
 
 def fitted(picture: Tensor, longest: int = 512) -> Tensor:
-    """A picture no longer than ``longest`` on either side, as floats in [0, 1]."""
+    """An image scaled down so that no side exceeds ``longest``, as floats in [0, 1]."""
     height, width = picture.shape[-2:]
     share = min(longest / max(height, width), 1.0)
     return resized(scaled(picture), max(round(height * share), 1), max(round(width * share), 1))
 
 
 def centre(picture: Tensor, resize: int, crop: int) -> Tensor:
-    """Shorter side to ``resize``, then the middle ``crop`` x ``crop``."""
+    """The shorter side resized to ``resize``, then a centre crop of ``crop`` x ``crop``."""
     picture = _shorter(picture, resize, crop)
     top, left = (picture.shape[-2] - crop) // 2, (picture.shape[-1] - crop) // 2
     return picture[:, top : top + crop, left : left + crop]
 
 
 def random_crop(picture: Tensor, resize: int, crop: int, generator: torch.Generator) -> Tensor:
-    """Shorter side to ``resize``, then ``crop`` x ``crop`` from anywhere."""
+    """The shorter side resized to ``resize``, then a random crop of ``crop`` x ``crop``."""
     picture = _shorter(picture, resize, crop)
     top, left = (int(torch.randint(0, side - crop + 1, (), generator=generator)) for side in picture.shape[-2:])
     return picture[:, top : top + crop, left : left + crop]
@@ -134,12 +134,12 @@ def _shorter(picture: Tensor, resize: int, least: int) -> Tensor:
 
 
 def flipped(picture: Tensor, generator: torch.Generator) -> Tensor:
-    """Left and right exchanged in every second draw."""
+    """A horizontal flip with probability 0.5."""
     return picture.flip(-1) if torch.rand((), generator=generator) < 0.5 else picture
 
 
 def padded_crop(picture: Tensor, pad: int, generator: torch.Generator) -> Tensor:
-    """A crop of the picture's own size after padding it with zeros."""
+    """A random crop of the image's own size after padding it with zeros."""
     height, width = picture.shape[-2:]
     top, left = torch.randint(0, 2 * pad + 1, (2,), generator=generator).tolist()
     return F.pad(picture, (pad, pad, pad, pad))[:, top : top + height, left : left + width]
@@ -148,9 +148,9 @@ def padded_crop(picture: Tensor, pad: int, generator: torch.Generator) -> Tensor
 def area_crop(
     picture: Tensor, size: int, areas: tuple[float, float], generator: torch.Generator, ratios: tuple[float, float]
 ) -> Tensor:
-    """A crop of random area (a share of the picture's) and side ratio, resized to ``size`` x ``size``.
+    """A crop of random area (a fraction of the image's) and aspect ratio, resized to ``size`` x ``size``.
 
-    A share above one asks for more than there is; such a draw is repeated, as in the usual recipe.
+    A draw that does not fit the image is repeated up to ten times, as in the usual recipe; then a centre crop is used.
     """
     height, width = picture.shape[-2:]
     for _ in range(10):
@@ -168,8 +168,8 @@ def area_crop(
 
 
 def erased(picture: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """Random erasing (Zhong et al., 2020): in a ``share`` of the draws a rectangle of 2 to 40 % of the picture, with
-    sides in a ratio of 0.3 to 3.3, becomes zero (the mean of a normalised picture)."""
+    """Random erasing (Zhong et al., 2020): with probability ``share`` a rectangle of 2 to 40 % of the image, with an
+    aspect ratio of 0.3 to 3.3, becomes zero (the mean of a normalised image)."""
     height, width = picture.shape[-2:]
     if torch.rand((), generator=generator) >= share:
         return picture

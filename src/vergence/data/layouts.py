@@ -1,6 +1,6 @@
-"""Where data comes from: ``embedded``, ``LAYOUT:PATH`` for a public data set, or a plain ``PATH`` to a folder.
+"""Data sources: ``embedded``, ``LAYOUT:PATH`` for a public data set, or a plain ``PATH`` to a folder.
 
-A path may name the archive that a data set is handed out as; it is unpacked once.
+A path may also be the published archive of a data set, which is unpacked once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vergence.data.archives import is_archive, unpacked
 T = TypeVar("T")
 
 PLAIN = "folder"
-"""The layout of a path that names none."""
+"""The layout of a plain path."""
 
 
 def find(source: str, layouts: Mapping[str, Layout]) -> tuple[Layout, Path] | None:
@@ -32,13 +32,13 @@ def find(source: str, layouts: Mapping[str, Layout]) -> tuple[Layout, Path] | No
 
 
 def read(source: str, layouts: Mapping[str, Layout], split: str, embedded: Callable[[], Any]) -> Any:
-    """What a source names: ``embedded()`` or a split of the data set that a layout reads."""
+    """The data of a source: ``embedded()``, or a split of a data set read by its layout."""
     named = find(source, layouts)
     return embedded() if named is None else named[0].read(named[1], split)
 
 
 def share(count: int, split: str, of: int = 4) -> int:
-    """How many samples an embedded split has: all of ``count`` to train on, a fraction of it to validate and test."""
+    """The number of samples of an embedded split: ``count`` for training, ``count // of`` for validation and test."""
     return count if split == "train" else max(count // of, 1)
 
 
@@ -49,34 +49,34 @@ def parse(source: str) -> tuple[str, Path]:
         name, rest = PLAIN, source
     try:
         return name, Path(rest).expanduser()
-    except RuntimeError:  # a home of nobody
+    except RuntimeError:  # the home of an unknown user
         return name, Path(rest)
 
 
 def there(path: Path) -> bool:
-    """Whether something is at a path that may not even be one."""
+    """Whether a path exists; false for invalid paths."""
     try:
         return path.exists()
-    except (OSError, ValueError):  # too long a name, a zero byte
+    except (OSError, ValueError):  # a name too long, a zero byte
         return False
 
 
 def read_all(readers: Iterable[Callable[[], T]]) -> list[T]:
-    """What each reader gives; if some refuse, one error that has the sentences of all."""
-    found, refused = [], []
+    """The results of all readers; if some fail, a single error with all their messages."""
+    results, refused = [], []
     for reader in readers:
         try:
-            found.append(reader())
+            results.append(reader())
         except VergenceError as error:
             refused.append(str(error))
     if refused:
         raise Several(refused)
-    return found
+    return results
 
 
 def left_out(gone: Sequence[str], missing: Missing) -> tuple[str, ...]:
-    """The sentences about what a list names and is not there: all of them in one error, or to be told by who goes on
-    without."""
+    """The messages about listed but missing files: raised as one error, or returned for a caller that goes on without
+    them."""
     if gone and missing == "refuse":
         raise Several(gone)
     return tuple(gone)

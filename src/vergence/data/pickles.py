@@ -1,4 +1,4 @@
-"""Old data sets come as pickles. These are opened for their arrays only: nothing in them is executed."""
+"""Reading old data sets that are stored as pickles: only their arrays are loaded, and nothing in them is executed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from vergence.core.errors import VergenceError
 
 
 def _bytes(text: str, encoding: str) -> bytes:
-    """What Python 2 calls ``_codecs.encode`` for: bytes written as text."""
+    """Stands in for ``_codecs.encode``, which pickles of Python 2 call for bytes written as text."""
     return text.encode("latin-1") if encoding == "latin1" else text.encode(encoding)
 
 
-# What NumPy's own pickles ask for; where it lives depends on its version.
+# The functions that NumPy's own pickles import; their module depends on its version.
 _reconstruct = np.empty(0).__reduce__()[0]
 _frombuffer = np.empty(0).__reduce_ex__(5)[0]
 
@@ -41,8 +41,8 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def _refuse_bombs(content: bytes) -> None:
-    """A pickle numbers what it remembers one after another. The reader sets aside memory up to the highest number, and
-    for the length that a string claims: a few damaged bytes would ask for gigabytes. (Lengths are checked on the way.)
+    """Refuse pickles with absurd memo indices. The unpickler allocates memory up to the highest index, and for the
+    claimed length of a string: a few damaged bytes could allocate gigabytes. (Lengths are checked by ``genops``.)
     """
     for count, (opcode, number, _) in enumerate(pickletools.genops(content)):
         if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and number is not None and number > count:
@@ -50,12 +50,12 @@ def _refuse_bombs(content: bytes) -> None:
 
 
 def read_arrays(path: Path) -> Any:
-    """A pickle of plain values and NumPy arrays, of any Python version; one that would run code is refused."""
+    """The content of a pickle of plain values and NumPy arrays, of any Python version; code is refused."""
     try:
         content = path.read_bytes()
         _refuse_bombs(content)
         return _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
     except FileNotFoundError:
         raise VergenceError(f"{path} does not exist") from None
-    except Exception as error:  # a damaged pickle can fail in any way there is
+    except Exception as error:  # a damaged pickle can raise anything
         raise VergenceError(f"{path} is not a whole pickle of plain data: {error}") from error

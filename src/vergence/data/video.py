@@ -1,7 +1,7 @@
-"""Videos from files, folders of frames and cameras, as RGB bytes (H, W, 3), and videos to files.
+"""Reading videos from files, folders of frames and cameras, as RGB bytes (H, W, 3), and writing them to files.
 
-A video is only described when it is opened: every pass and every :meth:`Video.at` opens the file anew, so that a video
-can be handed to other processes and read in several places at once.
+A :class:`Video` holds no open file: every pass and every :meth:`Video.at` opens it again, so that a video can be passed
+to other processes and read in several places at once.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ Frame = npt.NDArray[np.uint8]
 SUFFIXES = frozenset({".mp4", ".avi", ".webm", ".mkv", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".ts", ".3gp",
                       ".ogv"})  # fmt: skip
 FOLDER_RATE = 25.0
-"""Frames per second of a folder of frames, which does not say."""
-_LOCAL = {"protocol_whitelist": "file"}  # a playlist must not fetch things from elsewhere
+"""Default frames per second of a folder of frames."""
+_LOCAL = {"protocol_whitelist": "file"}  # a playlist must not fetch remote files
 _FAR = 48
-"""Frames beyond which it pays to seek where a file does not say where its key frames are."""
+"""Number of frames from which seeking pays off in files without an index of key frames."""
 
 
 class Size(NamedTuple):
-    """Of a frame, in pixels."""
+    """The size of a frame, in pixels."""
 
     height: int
     width: int
 
 
 class Video(ABC):
-    """Frames in order; iterating again begins again."""
+    """Frames in order; every iteration starts from the first."""
 
     def __init__(self, name: str, fps: float, size: Size | None, length: int | None) -> None:
         self.name = name
         self.fps = fps
         self._size = size
         self.length = length
-        """How many frames there should be, as far as the file says; None for a camera."""
+        """Number of frames according to the file; None for a camera."""
         self.lost = 0
-        """Frames that should have been there in the last whole pass and could not be read."""
+        """Number of frames that could not be read in the last complete pass."""
 
     @property
     def size(self) -> Size:
-        """Of the frames as they come out. A file may store them lying on a side: the first one is looked at."""
+        """The size of the decoded frames. Reads the first one if needed: a file may store its frames rotated."""
         if self._size is None:
             self._size = Size(*next(self.frames()).shape[:2])
         return self._size
@@ -67,12 +67,12 @@ class Video(ABC):
 
     @abstractmethod
     def frames(self, shorter: int | None = None) -> Iterator[Frame]:
-        """All frames in order. ``shorter`` scales them, so that their shorter side has so many pixels."""
+        """All frames in order, scaled so that their shorter side has ``shorter`` pixels, if given."""
 
     @abstractmethod
     def at(self, indices: Sequence[int], shorter: int | None = None) -> Frame:
-        """Some frames as one array (K, H, W, 3), in the order asked for (an index may come twice), without reading
-        the rest: frame i is the one shown at ``i / fps``."""
+        """Frames by index as one array (K, H, W, 3), in the given order (indices may repeat), without reading the
+        rest: frame i is the one shown at ``i / fps``."""
 
     def _checked(self, indices: Sequence[int]) -> list[int]:
         wanted = [int(i) for i in indices]
@@ -88,7 +88,7 @@ class Video(ABC):
 def open_video(source: Path | str | int, fps: float | None = None) -> Video:
     """A video file, a folder of frames, or a camera by its number (``0`` is the first).
 
-    ``fps`` is what a folder of frames is taken to have; a file knows its own.
+    ``fps`` is the frame rate of a folder of frames; files have their own.
     """
     if isinstance(source, int):
         return _Camera(source)
@@ -97,7 +97,7 @@ def open_video(source: Path | str | int, fps: float | None = None) -> Video:
     path = Path(source)
     try:
         kind = "folder" if path.is_dir() else "file" if path.exists() else ""
-    except (OSError, ValueError):  # too long a name, a zero byte
+    except (OSError, ValueError):  # a name too long, a zero byte
         kind = ""
     if not kind:
         raise VergenceError(f"{path} does not exist: expected a video file, a folder of frames or a camera's number")
@@ -110,7 +110,7 @@ def is_video(path: Path) -> bool:
 
 
 class _Given(Video):
-    """Frames given in Python: an array (T, H, W, 3), a tensor (T, 3, H, W), or a list of pictures."""
+    """Frames given in Python: an array (T, H, W, 3), a tensor (T, 3, H, W), or a list of images."""
 
     def __init__(self, source: InMemory, fps: float) -> None:
         self.source = source.value
@@ -126,8 +126,8 @@ class _Given(Video):
         return (rescaled(self._frame(i), shorter) if shorter else self._frame(i) for i in range(len(self.source)))
 
     def at(self, indices: Sequence[int], shorter: int | None = None) -> Frame:
-        some = [self._frame(i) for i in self._checked(indices)]
-        return np.stack([rescaled(frame, shorter) if shorter else frame for frame in some])
+        frames = [self._frame(i) for i in self._checked(indices)]
+        return np.stack([rescaled(frame, shorter) if shorter else frame for frame in frames])
 
     def _frame(self, index: int) -> Frame:
         value = self.source[index]
@@ -140,7 +140,7 @@ class _Given(Video):
 
 @contextmanager
 def _opened(name: str, file: str, **options: Any) -> Iterator[tuple[Any, Any]]:
-    """A container and its first stream of moving pictures."""
+    """A container and its first video stream."""
     import av
 
     try:
@@ -165,7 +165,7 @@ class _File(Video):
                 length = stream.frames
             elif stream.duration is not None:
                 length = round(stream.duration * stream.time_base * rate)
-            else:  # of the whole container, in microseconds
+            else:  # the container's duration, in microseconds
                 length = round((container.duration or 0) * rate / 1_000_000)
             self.exact = bool(stream.frames)
         self.path = path
@@ -176,57 +176,57 @@ class _File(Video):
         return _opened(str(path), str(path), options=_LOCAL)
 
     def frames(self, shorter: int | None = None) -> Iterator[Frame]:
-        given, damaged = 0, [0]
+        count, damaged = 0, [0]
         self.lost = 0
         with self._stream(self.path) as (container, stream):
             stream.thread_type = "AUTO"
             for frame in _decoded(container, stream, damaged):
-                given += 1
+                count += 1
                 yield _upright(frame, shorter)
         assert self.length is not None
-        if not given:
+        if not count:
             raise VergenceError(f"{self.name} is damaged: not one frame of it can be read")
-        missing = max(self.length - given, 0)
-        # A length reckoned from a duration is a frame or two off in sound files, and sound may last longer.
+        missing = max(self.length - count, 0)
+        # A length estimated from a duration is a frame or two off in intact files, and the audio may last longer.
         if self.exact or damaged[0] or missing > max(2, self.length // 10):
             self.lost = max(missing, damaged[0])
 
     def at(self, indices: Sequence[int], shorter: int | None = None) -> Frame:
         wanted = self._checked(indices)
-        found: dict[int, Frame] = {}
+        frames: dict[int, Frame] = {}
         with self._stream(self.path) as (container, stream):
             start = stream.start_time or 0
-            step = 1 / (self.rate * stream.time_base)  # of the clock, a frame
+            step = 1 / (self.rate * stream.time_base)  # clock ticks per frame
             times = {index: start + int(index * step) for index in sorted(set(wanted))}
-            self._collect(_Cursor(container, stream, int(step)), times, shorter, found)
-        return np.stack([found[index] for index in wanted])
+            self._collect(_Cursor(container, stream, int(step)), times, shorter, frames)
+        return np.stack([frames[index] for index in wanted])
 
-    def _collect(self, cursor: _Cursor, times: dict[int, int], shorter: int | None, found: dict[int, Frame]) -> None:
+    def _collect(self, cursor: _Cursor, times: dict[int, int], shorter: int | None, frames: dict[int, Frame]) -> None:
         for index, time in times.items():
             frame = cursor.shown_at(time)
             if frame is None or (cursor.ended and self._short(index, cursor.behind(time))):
                 raise VergenceError(f"{self.name} is damaged: frame {index} of {self.length} cannot be read")
-            found[index] = _upright(frame, shorter)
+            frames[index] = _upright(frame, shorter)
 
     def _short(self, index: int, behind: float) -> bool:
-        """Whether the last frame that there is stands too far before the one asked for."""
+        """Whether the last available frame is too far before the requested one."""
         assert self.length is not None
         return behind > (1 if self.exact else max(2, self.length // 10))
 
 
 class _Cursor:
-    """Goes through a stream to one time after another, by seeking where that saves decoding."""
+    """Moves forward through a stream to given times, seeking where that saves decoding."""
 
     def __init__(self, container: Any, stream: Any, step: int) -> None:
         self.container, self.stream, self.step = container, stream, max(step, 1)
         self.frames = _decoded(container, stream, [])
         self.last: Any = None
         self.ahead: Any = None
-        """Decoded already, and shown after the last one."""
+        """The next frame, if decoded already."""
         self.ended = False
 
     def shown_at(self, time: int) -> Any:
-        """The last frame that begins at a time or before (within half a frame, for clocks round)."""
+        """The last frame that starts at or before a time (within half a frame, because timestamps are rounded)."""
         until = time + self.step // 2
         if self._far(time):
             self._seek(time, until)
@@ -240,7 +240,7 @@ class _Cursor:
             else:
                 self.last, self.ahead = self.ahead, None
                 if self.last.pts + self.step // 2 >= time and self.last.pts <= until:
-                    break  # this is it: the next one need not be decoded to know
+                    break  # found without decoding the next frame
         return self.last
 
     def behind(self, time: int) -> float:
@@ -256,7 +256,7 @@ class _Cursor:
 
     def _seek(self, time: int, until: int) -> None:
         start = self.stream.start_time or 0
-        for back in (0, 16, 64, 256, None):  # a key frame may be stored before the time asked for and shown after it
+        for back in (0, 16, 64, 256, None):  # a key frame may be stored before the requested time and shown after it
             target = start if back is None else max(time - back * self.step, start)
             self.container.seek(target, stream=self.stream, backward=True, any_frame=False)
             self.frames, self.last, self.ended = _decoded(self.container, self.stream, []), None, False
@@ -266,7 +266,7 @@ class _Cursor:
 
 
 def _decoded(container: Any, stream: Any, damaged: list[int]) -> Iterator[Any]:
-    """Frames with a time, in order of time; packets that cannot be read are left out and counted."""
+    """Frames that have a timestamp, in order; packets that cannot be decoded are skipped and counted."""
     import av
 
     packets = container.demux(stream)
@@ -282,12 +282,12 @@ def _decoded(container: Any, stream: Any, damaged: list[int]) -> Iterator[Any]:
         except av.error.FFmpegError:
             if damaged:
                 damaged[0] += 1
-        if packet.size == 0 and packet.dts is None:  # the end: everything has been handed out
+        if packet.size == 0 and packet.dts is None:  # the final flush packet
             return
 
 
 def _upright(frame: Any, shorter: int | None) -> Frame:
-    """A decoded frame as RGB, scaled, and turned as the camera was held."""
+    """A decoded frame as RGB, scaled, and rotated upright."""
     height, width = frame.height, frame.width
     if shorter is not None and min(height, width) != shorter:
         share = shorter / min(height, width)
@@ -302,7 +302,7 @@ def _upright(frame: Any, shorter: int | None) -> Frame:
 
 
 def _pictures(folder: Path) -> list[Path]:
-    """The pictures in a folder as a person would sort them: frame_2 before frame_10."""
+    """The image files in a folder in natural order: frame_2 before frame_10."""
 
     def key(path: Path) -> list[Any]:
         return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
@@ -325,8 +325,8 @@ class _Frames(Video):
 
     def at(self, indices: Sequence[int], shorter: int | None = None) -> Frame:
         wanted = self._checked(indices)
-        read = {index: self._read(self.paths[index], shorter) for index in set(wanted)}
-        return np.stack([read[index] for index in wanted])
+        frames = {index: self._read(self.paths[index], shorter) for index in set(wanted)}
+        return np.stack([frames[index] for index in wanted])
 
     def _read(self, path: Path, shorter: int | None) -> Frame:
         picture = read_image(path)
@@ -337,7 +337,7 @@ class _Frames(Video):
 
 
 def rescaled(frame: Frame, shorter: int | None) -> Frame:
-    """A frame whose shorter side has so many pixels."""
+    """A frame scaled so that its shorter side has ``shorter`` pixels."""
     height, width = frame.shape[:2]
     if shorter is None or min(height, width) == shorter:
         return frame
@@ -349,7 +349,7 @@ def rescaled(frame: Frame, shorter: int | None) -> Frame:
 
 
 class _Camera(Video):
-    """Opened by its number for every pass."""
+    """A camera, opened by its number for every pass."""
 
     def __init__(self, number: int) -> None:
         places = {"linux": (f"/dev/video{number}", "v4l2"), "darwin": (str(number), "avfoundation")}
@@ -366,7 +366,7 @@ class _Camera(Video):
                 yield _upright(frame, shorter)
 
     def at(self, indices: Sequence[int], shorter: int | None = None) -> Frame:
-        raise VergenceError(f"{self.name} is a camera: its frames come in order alone")
+        raise VergenceError(f"{self.name} is a camera: its frames can only be read in order")
 
 
 # Writing -------------------------------------------------------------------------------------------------------------
@@ -381,9 +381,9 @@ _WRITERS = {
 
 
 def write_video(path: Path | str, frames: Iterable[Frame], fps: float) -> Path:
-    """Frames of one size as a video, whole or not at all: H.264, VP9 or MPEG-4 by the file's suffix.
+    """Write frames of one size to a video file, atomically: H.264, VP9 or MPEG-4 by the file's suffix.
 
-    Of an odd height or width the last row or column is shown twice, for these formats halve the colours.
+    For an odd height or width the last row or column is repeated, because these formats subsample colour by two.
     """
     import av
 
@@ -398,8 +398,8 @@ def write_video(path: Path | str, frames: Iterable[Frame], fps: float) -> Path:
     with replacing(path) as partial:
         try:
             with av.open(str(partial), "w", format=form) as container:
-                for number, given in enumerate(frames):
-                    pixels = np.asarray(given)
+                for number, frame in enumerate(frames):
+                    pixels = np.asarray(frame)
                     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or not pixels.size:
                         raise VergenceError(
                             f"frame {number} of {path} is {pixels.dtype} {pixels.shape}, not bytes (H, W, 3)"

@@ -1,1 +1,1 @@
-"""Maps: road, vessel and neuron networks as graphs in the plane, and how to compare two of them."""
+"""Maps: road, vessel and neuron networks as graphs in the plane, and metrics that compare them."""

@@ -1,4 +1,4 @@
-"""Maps from files: RoadTracer's text, GeoJSON, GraphML and masks, alone or in pairs of truth and prediction."""
+"""Readers of maps: RoadTracer's text, GeoJSON, GraphML and masks, alone or in pairs of truth and prediction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EARTH = 6_371_008.8  # mean radius, metres
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A true map and a predicted one; without the second, a map to put mistakes into."""
+    """A true map and a predicted one; without a prediction, a map to inject mistakes into."""
 
     name: str
     truth: RoadGraph
@@ -38,7 +38,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Maps in files, read when asked for."""
+    """Maps in files, read on access."""
 
     files: tuple[tuple[str, str, Path, Path | None], ...]
     """Name, method, truth, prediction."""
@@ -47,7 +47,7 @@ class Pairs:
         return len(self.files)
 
     def of(self, method: str) -> Pairs:
-        """What one method predicted."""
+        """The pairs of one method."""
         kept = tuple(row for row in self.files if row[1] == method)
         if not kept:
             raise VergenceError(f"no method {method!r}{did_you_mean(method, {row[1] for row in self.files})}")
@@ -59,7 +59,7 @@ class Pairs:
 
 
 def read_map(path: Path) -> RoadGraph:
-    """The roads of a file, in its own units."""
+    """Reads the roads of a file, in its own units."""
     suffix = path.suffix.lower()
     if not path.exists():
         raise VergenceError(f"{path} does not exist")
@@ -81,7 +81,7 @@ def read_map(path: Path) -> RoadGraph:
 
 
 def read_mask(path: Path) -> Mask:
-    """A picture as a mask: what is brighter than half is road."""
+    """Reads a picture as a mask: pixels brighter than half are road."""
     picture = read_image(path)
     return np.asarray((picture.float().mean(0) > 127.5).numpy(), bool)
 
@@ -99,7 +99,7 @@ def _read_text(path: Path) -> RoadGraph:
     listed = set(edges)
     both = sum((j, i) in listed for i, j in listed if i != j)
     one_way = [pair for pair in listed if pair[0] != pair[1] and pair[::-1] not in listed]
-    # Files list every edge once, or every edge in both directions; the end of a cut one does neither.
+    # Files list every edge once, or in both directions; a truncated file breaks this at its end.
     if both and len(one_way) == 1:
         raise VergenceError(f"{path} lists its edges in both directions but {one_way[0]} in one: is it cut short?")
     return road_graph(nodes, edges)
@@ -153,7 +153,7 @@ def _lines(content: Any, path: Path, depth: int = 0) -> list[Any]:
 
 
 def _read_graphml(path: Path) -> RoadGraph:
-    """Nodes with ``x`` and ``y`` (or ``pos`` as text); an edge's ``geometry`` as WKT is followed where there is one."""
+    """Nodes with ``x`` and ``y`` (or ``pos`` as text); an edge's ``geometry`` as WKT is followed if there is one."""
     import xml.etree.ElementTree as ElementTree
 
     import networkx as nx
@@ -200,7 +200,7 @@ def _wkt(text: str, path: Path) -> list[tuple[float, float]]:
 
 
 def in_pixels(pair: Pair, unit: Unit, metres_a_pixel: float) -> Pair:
-    """A pair in pixels. Degrees are longitude and latitude, laid flat around the middle of the truth."""
+    """Converts a pair to pixels. Degrees are longitude and latitude, projected around the centre of the truth."""
     graphs = [g for g in (pair.truth, pair.prediction) if g is not None and len(g)]
     points = np.concatenate([g.points for g in graphs]) if graphs else np.zeros((0, 2))
     if unit == "pixels":
@@ -211,7 +211,7 @@ def in_pixels(pair: Pair, unit: Unit, metres_a_pixel: float) -> Pair:
             )
         return pair
     if unit == "degrees" and len(points) and not (np.abs(points) <= (180, 90)).all():
-        raise VergenceError(f"the map {pair.name!r} has coordinates that are no longitude and latitude")
+        raise VergenceError(f"the map {pair.name!r} has coordinates that are not longitude and latitude")
     middle = graphs[0].points.mean(0) if graphs else np.zeros(2)
 
     def flat(graph: RoadGraph) -> RoadGraph:
@@ -228,7 +228,7 @@ def in_pixels(pair: Pair, unit: Unit, metres_a_pixel: float) -> Pair:
 
 
 def matched(truth: Path, prediction: Path) -> Pairs:
-    """Two files, or the files of two folders that have the same name before the first dot."""
+    """Pairs two files, or the files of two folders by their names before the first dot."""
     for path in (truth, prediction):
         if not path.exists():
             raise VergenceError(f"{path} does not exist; expected a map or a folder of maps")
@@ -273,7 +273,7 @@ def _read_folder(path: Path, split: str) -> Pairs:
 
 
 def _read_roadtracer(path: Path, split: str) -> Pairs:
-    """``CITY.graph`` is the truth, ``CITY.METHOD.graph`` what a method predicted."""
+    """``CITY.graph`` is the truth, ``CITY.METHOD.graph`` a method's prediction."""
     if not path.is_dir():
         raise VergenceError(f"{path} is not a folder with CITY.graph and CITY.METHOD.graph")
     files = sorted(path.glob("*.graph"))
@@ -291,7 +291,7 @@ def _read_roadtracer(path: Path, split: str) -> Pairs:
 
 
 def _read_maps(path: Path, split: str) -> Pairs:
-    """A map, or a folder of maps, to put mistakes into."""
+    """A map, or a folder of maps, to inject mistakes into."""
     files: Sequence[Path] = [path] if path.is_file() else list(_maps_in(path).values())
     return Pairs(tuple((_stem(file), "", file, None) for file in files))
 
@@ -299,5 +299,5 @@ def _read_maps(path: Path, split: str) -> Pairs:
 LAYOUTS = {
     "folder": Layout(_read_folder, "folders truth/ and prediction/ with maps of the same names"),
     "roadtracer": Layout(_read_roadtracer, "CITY.graph with CITY.METHOD.graph"),
-    "maps": Layout(_read_maps, "a map, or a folder of maps, to put mistakes into"),
+    "maps": Layout(_read_maps, "a map, or a folder of maps, to inject mistakes into"),
 }

@@ -1,4 +1,4 @@
-"""What is near what: points and pieces of road, by a tree instead of all pairs."""
+"""Proximity of points and pieces of road, by KD-trees instead of all pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vergence.maps.graph import Floats, Ints, RoadGraph
 
 
 class Near(NamedTuple):
-    """Pairs of a point and an edge, by point: where on the edge its closest point is, and how far away."""
+    """Pairs of a point and an edge, by point, with the position of the closest point on the edge and its distance."""
 
     point: Ints
     edge: Ints
@@ -32,8 +32,8 @@ def on_segments(points: Floats, start: Floats, end: Floats) -> tuple[Floats, Flo
 def near(points: Floats, graph: RoadGraph, radius: float, spacing: float | None = None) -> Near:
     """All edges of a graph within ``radius`` of each point.
 
-    Exact for any graph. A tree over the middles of edges is asked for everything within the radius and half an edge; a
-    graph with long edges should be split first, or be given the ``spacing`` of pieces to look with.
+    Exact for any graph. It queries a tree over the midpoints of edges with the radius plus half the longest edge, so a
+    graph with long edges should be split first, or ``spacing`` given, the length of pieces for the search.
     """
     if not len(points) or not len(graph):
         return Near(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
@@ -41,10 +41,10 @@ def near(points: Floats, graph: RoadGraph, radius: float, spacing: float | None 
     if spacing is not None and longest > spacing:
         return _near_long(points, graph, radius, spacing)
     start, end = (graph.points[graph.edges[:, k]] for k in (0, 1))
-    found = cKDTree(points).sparse_distance_matrix(
+    pairs = cKDTree(points).sparse_distance_matrix(
         cKDTree((start + end) / 2), radius + longest / 2 + 1e-9, output_type="ndarray"
     )
-    point, edge = found["i"].astype(np.int64), found["j"].astype(np.int64)
+    point, edge = pairs["i"].astype(np.int64), pairs["j"].astype(np.int64)
     share, distance = on_segments(points[point], start[edge], end[edge])
     kept = np.flatnonzero(distance <= radius)
     kept = kept[np.lexsort((edge[kept], point[kept]))]
@@ -52,7 +52,7 @@ def near(points: Floats, graph: RoadGraph, radius: float, spacing: float | None 
 
 
 def _near_long(points: Floats, graph: RoadGraph, radius: float, spacing: float) -> Near:
-    """Look with pieces, then measure to the whole edges they came from."""
+    """Searches with short pieces, then measures the distance to the whole edges."""
     pieces = graph.split(spacing)
     counts = np.maximum(np.ceil(graph.lengths / spacing - 1e-6), 1).astype(np.int64)
     owner = np.repeat(np.arange(len(graph)), counts)
@@ -64,8 +64,8 @@ def _near_long(points: Floats, graph: RoadGraph, radius: float, spacing: float) 
 
 
 def closest(points: Floats, graph: RoadGraph, radius: float, spacing: float = 25.0) -> Near:
-    """The closest edge of each point that has one within ``radius``. Of equals, one that ends there comes before one
-    that passes by: a node of a map belongs to its own roads, also where another road crosses it on a bridge."""
+    """The closest edge of each point that has one within ``radius``. Ties go to an edge that ends there rather than one
+    that passes: a node belongs to its own roads, also where another road crosses it on a bridge."""
     found = near(points, graph, radius, spacing)
     passes = (found.share > 1e-9) & (found.share < 1 - 1e-9)
     order = np.lexsort((found.edge, passes, np.round(found.distance, 9), found.point))
@@ -74,13 +74,13 @@ def closest(points: Floats, graph: RoadGraph, radius: float, spacing: float = 25
 
 
 def along(graph: RoadGraph, edge: Ints, share: Floats) -> Floats:
-    """Places on edges as coordinates (N, 2)."""
+    """Coordinates (N, 2) of positions on edges."""
     start, end = (graph.points[graph.edges[edge, k]] for k in (0, 1))
     return start + share[:, None] * (end - start)
 
 
 def ragged(starts: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Rows of a table stored one after another: which of ``rows`` each entry belongs to, and the entry's index."""
+    """Entries of ``rows`` in a ragged table: the row that each entry belongs to, and the entry's index."""
     counts = starts[rows + 1] - starts[rows]
     owner = np.repeat(np.arange(len(rows)), counts)
     offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)

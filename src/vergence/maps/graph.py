@@ -1,7 +1,7 @@
-"""A spatial graph as two arrays, and what every measure asks of it.
+"""A spatial graph as two arrays, with the operations that the metrics need.
 
-Measures must not depend on how a drawing is written down: on the order of its nodes, on control points along a straight
-road, on where the map's origin is. So each of them first takes :attr:`RoadGraph.canonical`, and cuts that into pieces.
+Metrics must not depend on the representation of a map: the order of its nodes, control points along a straight road, or
+the origin. So each of them starts from :attr:`RoadGraph.canonical` and splits it into pieces.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SAME = 1e-6
-"""Nodes nearer than this (in pixels) are one node."""
+"""Nodes nearer than this (in pixels) are merged."""
 STRAIGHT = 1e-8
-"""A control point where the road turns by less than this (in radians) is none."""
+"""A control point where the road turns by less than this (in radians) is removed."""
 
 
 @dataclass(frozen=True, eq=False)
 class RoadGraph:
-    """Nodes (N, 2) as x, y and edges (E, 2) as pairs of node numbers. Make one with :func:`road_graph`."""
+    """Nodes (N, 2) as x, y and edges (E, 2) as pairs of node numbers. Build one with :func:`road_graph`."""
 
     points: Floats
     edges: Ints
@@ -39,7 +39,7 @@ class RoadGraph:
 
     @cached_property
     def lengths(self) -> Floats:
-        """Of the edges, (E,)."""
+        """Lengths of the edges, (E,)."""
         return np.linalg.norm(self.points[self.edges[:, 1]] - self.points[self.edges[:, 0]], axis=1)
 
     @property
@@ -48,12 +48,12 @@ class RoadGraph:
 
     @cached_property
     def degrees(self) -> Ints:
-        """Edges at each node, (N,)."""
+        """Number of edges at each node, (N,)."""
         return np.bincount(self.edges.ravel(), minlength=len(self.points)).astype(np.int64)
 
     @cached_property
     def matrix(self) -> sparse.csr_matrix:
-        """Lengths of edges by their two nodes, (N, N)."""
+        """Symmetric adjacency matrix with edge lengths, (N, N)."""
         i, j = self.edges.T
         both = (np.r_[self.lengths, self.lengths], (np.r_[i, j], np.r_[j, i]))
         return sparse.csr_matrix(both, shape=(len(self.points),) * 2)
@@ -67,8 +67,8 @@ class RoadGraph:
 
     @cached_property
     def canonical(self) -> RoadGraph:
-        """The same drawing without control points on straight roads, nodes in an order that moving, turning,
-        renumbering and subdividing do not change: by distance to the centre of all roads."""
+        """The same map without control points on straight roads, with nodes in an order invariant to translation,
+        rotation, renumbering and subdivision: by distance to the centre of all roads."""
         merged = _without_straight_nodes(self)
         if not len(merged):
             return merged
@@ -82,7 +82,7 @@ class RoadGraph:
         return RoadGraph(merged.points[order], _ordered(rank[merged.edges]))
 
     def moved(self, points: Floats) -> RoadGraph:
-        """The same edges between nodes that are elsewhere."""
+        """The same edges with new node coordinates (N, 2)."""
         return road_graph(points, self.edges)
 
     def split(self, spacing: float) -> RoadGraph:
@@ -95,7 +95,7 @@ class RoadGraph:
         return _cut(self, (2 ** np.maximum(halvings, 0)).astype(np.int64))
 
     def inside(self, left: float, top: float, right: float, bottom: float) -> RoadGraph:
-        """What is inside a rectangle; edges that leave it are cut at its border."""
+        """The part inside a rectangle; edges that leave it are cut at its border."""
         start, way = self.points[self.edges[:, 0]], self.points[self.edges[:, 1]] - self.points[self.edges[:, 0]]
         enter, leave = np.zeros(len(self)), np.ones(len(self))
         low, high = np.array([left, top]), np.array([right, bottom])
@@ -110,7 +110,7 @@ class RoadGraph:
         kept = enter < leave
         ends = np.stack([start + enter[:, None] * way, start + leave[:, None] * way], 1)[kept]  # (K, 2, 2)
         whole = np.stack([enter == 0, leave == 1], 1)[kept]
-        ends[whole] = self.points[self.edges[kept]][whole]  # what is not cut keeps its place to the last bit
+        ends[whole] = self.points[self.edges[kept]][whole]  # ends that are not cut keep their coordinates exactly
         return road_graph(ends.reshape(-1, 2), np.arange(2 * len(ends)).reshape(-1, 2))
 
     def without(self, edges: NDArray[np.bool_]) -> RoadGraph:
@@ -118,7 +118,7 @@ class RoadGraph:
         return road_graph(self.points, self.edges[~edges])
 
     def joined(self, other: RoadGraph) -> RoadGraph:
-        """Both graphs in one; nodes at the same place become one."""
+        """The union of both graphs; nodes at the same place are merged."""
         return road_graph(np.r_[self.points, other.points], np.r_[self.edges, other.edges + len(self.points)])
 
     def to_networkx(self) -> Any:
@@ -134,8 +134,8 @@ class RoadGraph:
 def road_graph(points: Any, edges: Any) -> RoadGraph:
     """A graph from nodes (N, 2) and pairs of their numbers (E, 2), cleaned.
 
-    Self loops, repeated edges and nodes without an edge go; nodes at the same place become one. A coordinate that is
-    not a finite number, or an edge that names a node that is not there, is refused.
+    Self loops, repeated edges and isolated nodes are removed; nodes at the same place are merged. A coordinate that is
+    not finite, or an edge to a node that does not exist, is an error.
     """
     points, edges = _pairs(points, np.float64, "nodes are x, y"), _pairs(edges, np.int64, "edges are node numbers i, j")
     if not np.isfinite(points).all():
@@ -143,7 +143,7 @@ def road_graph(points: Any, edges: Any) -> RoadGraph:
         raise VergenceError(f"the node {worst} is at {points[worst].tolist()}: coordinates are finite numbers")
     if len(edges) and (edges.min() < 0 or edges.max() >= len(points)):
         bad = edges[((edges < 0) | (edges >= len(points))).any(1)][0].tolist()
-        raise VergenceError(f"the edge {bad[0]} {bad[1]} names a node that is not there: there are {len(points)}")
+        raise VergenceError(f"the edge {bad[0]} {bad[1]} names a node that does not exist: there are {len(points)}")
     points, edges = _one_node_a_place(points, edges)
     edges = edges[edges[:, 0] != edges[:, 1]]
     edges = np.unique(np.sort(edges, axis=1), axis=0) if len(edges) else edges
@@ -154,13 +154,13 @@ def road_graph(points: Any, edges: Any) -> RoadGraph:
 
 
 def _pairs(given: Any, kind: Any, what: str) -> Any:
-    """Rows of two numbers, (N, 2); whole ones where node numbers are asked for."""
+    """Converts to rows of two numbers, (N, 2); integers for node numbers."""
     try:
-        found = np.asarray(given)
-        if not found.size:
+        array = np.asarray(given)
+        if not array.size:
             return np.zeros((0, 2), kind)
-        rows = found.astype(kind)
-        right = found.ndim == 2 and found.shape[1] == 2 and (kind != np.int64 or bool((rows == found).all()))
+        rows = array.astype(kind)
+        right = array.ndim == 2 and array.shape[1] == 2 and (kind != np.int64 or bool((rows == array).all()))
     except (TypeError, ValueError):
         right = False
     if not right:
@@ -187,7 +187,7 @@ def from_networkx(graph: Any, name: str = "the graph") -> RoadGraph:
 
 
 def as_graph(given: Any, name: str) -> RoadGraph:
-    """What a measure was given: a :class:`RoadGraph` or a ``networkx`` graph."""
+    """Converts a metric's argument: a :class:`RoadGraph` or a ``networkx`` graph."""
     if isinstance(given, RoadGraph):
         return given
     if hasattr(given, "nodes") and hasattr(given, "edges"):
@@ -228,25 +228,25 @@ def _without_straight_nodes(graph: RoadGraph) -> RoadGraph:
     gone[middle[straight]] = True
     if not gone.any():
         return graph
-    # Runs of nodes that go are paths; each is bridged by one edge between the two nodes that stay at its ends.
+    # Runs of removed nodes are paths; each is replaced by one edge between the nodes at its ends.
     flags = gone[graph.edges]
     inner, border = graph.edges[flags.all(1)], graph.edges[flags.sum(1) == 1]
     links = sparse.coo_matrix((np.ones(len(inner)), inner.T), shape=(len(gone),) * 2)
     _, run = connected_components(links, directed=False)
-    leaving = gone[border]  # (B, 2): which of the two goes
+    leaving = gone[border]  # (B, 2): which of the two is removed
     order = np.argsort(run[border[leaving]], kind="stable")
     bridges = border[~leaving][order].reshape(-1, 2)
     return road_graph(graph.points, np.r_[graph.edges[~flags.any(1)], bridges])
 
 
 def _cut(graph: RoadGraph, counts: Ints) -> RoadGraph:
-    """Every edge in so many even pieces, the pieces of an edge one after another."""
+    """Splits every edge into ``counts`` (E,) even pieces; the pieces of an edge are consecutive."""
     owner = np.repeat(np.arange(len(counts)), counts)
     step = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)  # 0 to count - 1 within an edge
     inserted = step > 0
     share = (step / counts[owner])[inserted, None]
     start, end = (graph.points[graph.edges[owner[inserted], k]] for k in (0, 1))
-    number = len(graph.points) + np.cumsum(inserted) - 1  # of the node a piece begins with, if that was inserted
+    number = len(graph.points) + np.cumsum(inserted) - 1  # of the first node of a piece, if that was inserted
     first = np.where(inserted, number, graph.edges[owner, 0])
     last = np.where(step == counts[owner] - 1, graph.edges[owner, 1], np.r_[number[1:], 0])
     pieces = np.stack([first, last], 1)

@@ -1,4 +1,4 @@
-"""Two maps laid over one another, to look at: what was found, missed and invented, and where junctions differ."""
+"""Overlays of two maps: roads in both, missed and invented ones, and junctions that differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vergence.maps.metrics.scores import Scores
 from vergence.maps.page import PAGE
 from vergence.maps.roads import roads
 
-# Told apart with any kind of colour vision, and in print by their width.
+# Distinguishable with any kind of colour vision, and in print by their width.
 COLOURS = {"found": "#8a8f98", "missed": "#d55e00", "invented": "#0072b2", "junctions": "#a5007f"}
 WIDTHS = {"found": 1.1, "missed": 2.2, "invented": 2.2}
 LABELS = {
@@ -34,14 +34,14 @@ LABELS = {
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """Lines (N, 2) by what became of them, and junctions that differ: x, y, roads in truth and prediction."""
+    """Lines (N, 2) by found, missed and invented, and junctions that differ: x, y, roads in truth and prediction."""
 
     lines: dict[str, list[Floats]]
     junctions: list[tuple[float, float, int, int]]
 
 
 def overlay(scores: Scores) -> Overlay:
-    """What OPT-P and OPT-J found in one pair. A piece of road counts as unmatched if most of the draws left it so."""
+    """The overlay of one pair by OPT-P and OPT-J. A piece of road is unmatched if it is so in most of the draws."""
     paths, junctions = scores.paths, scores.junctions
     if paths is None or junctions is None:
         raise VergenceError("only the scores of a single pair of maps can be drawn")
@@ -56,18 +56,18 @@ def overlay(scores: Scores) -> Overlay:
 
 
 def strokes(graph: RoadGraph, chosen: NDArray[np.bool_]) -> list[Floats]:
-    """The chosen pieces of a graph as few long lines."""
+    """The chosen pieces of a graph, joined to long lines."""
     part = graph.without(~chosen).canonical
     return [part.points[nodes] for nodes, _ in roads(part)]
 
 
 def length(lines: Sequence[Floats]) -> float:
-    """Of lines, added up."""
+    """Total length of lines."""
     return float(sum(np.linalg.norm(np.diff(line, axis=0), axis=1).sum() for line in lines))
 
 
 def draw(overlaid: Overlay, axes: Any, legend: bool = True) -> None:
-    """Onto axes of matplotlib; y grows downwards."""
+    """Draws onto matplotlib axes; y grows downwards."""
     from matplotlib.collections import LineCollection
 
     for name, lines in overlaid.lines.items():
@@ -89,7 +89,7 @@ def draw(overlaid: Overlay, axes: Any, legend: bool = True) -> None:
 
 
 def save_pictures(overlaid: Overlay, stem: Path, title: str, background: Path | None = None) -> tuple[Path, Path]:
-    """``stem.png`` and ``stem.svg``."""
+    """Writes ``stem.png`` and ``stem.svg``."""
     drawn = figure(9, 9, dpi=160)
     axes = drawn.subplots()
     if background is not None:
@@ -103,7 +103,7 @@ def save_pictures(overlaid: Overlay, stem: Path, title: str, background: Path | 
 
 
 def save_page(overlaid: Overlay, path: Path, title: str, rows: Sequence[tuple[str, str]]) -> Path:
-    """A page with the map to move about in, layers to switch, and junctions that tell what is wrong with them."""
+    """Writes an interactive page: pan and zoom, layers to switch, and tooltips of junctions that differ."""
     layers = [
         {"name": name, "label": LABELS[name], "colour": COLOURS[name], "width": WIDTHS[name],
          "lines": [np.round(line, 1).tolist() for line in lines]}
@@ -122,7 +122,7 @@ def save_page(overlaid: Overlay, path: Path, title: str, rows: Sequence[tuple[st
 
 
 def geojson(overlaid: Overlay) -> dict[str, Any]:
-    """Missed and invented roads and wrong junctions, in the maps' own pixels."""
+    """Missed and invented roads and wrong junctions as GeoJSON, in pixels."""
     features = [
         {"type": "Feature", "properties": {"mistake": name},
          "geometry": {"type": "LineString", "coordinates": np.round(line, 3).tolist()}}

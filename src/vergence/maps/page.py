@@ -1,4 +1,4 @@
-"""The page of an overlay: one file, no library, nothing loaded from elsewhere."""
+"""Template of the overlay page: self-contained, without libraries."""
 
 PAGE = """<!doctype html>
 <html lang="en">

@@ -1,4 +1,4 @@
-"""Masks and graphs: a drawing of the roads, and the roads of a drawing."""
+"""Conversion between masks and graphs: rasterising roads, and tracing the roads of a mask."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Mask = NDArray[np.bool_]
 
 
 def drawn(graph: RoadGraph, height: int, width: int, thickness: int = 1) -> Mask:
-    """Roads as a mask (H, W); the middle of the first pixel is at 0, 0."""
+    """Rasterises roads to a mask (H, W); the centre of the first pixel is at 0, 0."""
     from PIL import Image, ImageDraw
 
     picture = Image.new("1", (width, height))
@@ -27,10 +27,10 @@ def drawn(graph: RoadGraph, height: int, width: int, thickness: int = 1) -> Mask
 
 
 def skeleton(mask: Mask) -> Mask:
-    """Lines of one pixel in the middle of what is set."""
+    """The skeleton of a mask, one pixel wide."""
     from skimage.morphology import skeletonize
 
-    # Truth may be any byte but 0 (Pillow writes 255), and scikit-image looks the byte up in a table: make it 1.
+    # A true value may be any byte but 0 (Pillow writes 255), but scikit-image uses it as a table index: make it 1.
     thin: Mask = skeletonize(np.where(mask, np.True_, np.False_))  # type: ignore[no-untyped-call]
     return thin.astype(np.bool_)
 
@@ -38,10 +38,10 @@ def skeleton(mask: Mask) -> Mask:
 def graph_of_mask(mask: Any, tolerance: float = 1.5, spur: float = 10.0) -> RoadGraph:
     """The roads of a mask (H, W): thinned, traced, simplified.
 
-    Pixels of the skeleton are nodes, joined to their neighbours; diagonal steps that two straight ones already make are
-    left out. Crossings less than ``spur`` apart are one: thinning takes a crossing of four wide roads for two of three.
-    Dead ends shorter than that are traces of the mask's outline and go. ``tolerance`` is how far, in pixels, the
-    simplified road may be from the traced one.
+    Pixels of the skeleton are nodes, joined to their neighbours; diagonal steps parallel to two straight ones are left
+    out. Crossings less than ``spur`` apart are merged, since thinning splits a crossing of four wide roads into two of
+    three. Dead ends shorter than that are artefacts of the mask's outline and are removed. ``tolerance`` is the largest
+    distance, in pixels, between the simplified road and the traced one.
     """
     thin = skeleton(np.asarray(mask))
     pixels = np.argwhere(thin)[:, ::-1].astype(np.float64)  # x, y
@@ -59,17 +59,17 @@ def _neighbours(thin: Mask) -> Ints:
     def shifted(dy: int, dx: int) -> Ints:
         return number[1 + dy : 1 + dy + height, 1 + dx : 1 + dx + width]
 
-    found = []
+    steps = []
     for dy, dx in ((0, 1), (1, 0), (1, 1), (1, -1)):
         there = (inner >= 0) & (shifted(dy, dx) >= 0)
-        if dy and dx:  # a step aside and one down lead there too
+        if dy and dx:  # already connected by a horizontal and a vertical step
             there &= (shifted(dy, 0) < 0) & (shifted(0, dx) < 0)
-        found.append(np.stack([inner[there], shifted(dy, dx)[there]], 1))
-    return np.concatenate(found)
+        steps.append(np.stack([inner[there], shifted(dy, dx)[there]], 1))
+    return np.concatenate(steps)
 
 
 def _joined_crossings(graph: RoadGraph, nearest: float) -> RoadGraph:
-    """Crossings with a road between them that is shorter than ``nearest`` become one, in the middle."""
+    """Merges crossings joined by a road shorter than ``nearest``, at their mean."""
     between = np.zeros(len(graph), bool)
     for nodes, edges in roads(graph):
         if min(graph.degrees[nodes[0]], graph.degrees[nodes[-1]]) >= 3 and graph.lengths[edges].sum() < nearest:

@@ -1,4 +1,4 @@
-"""Roads: the stretches of a graph between junctions and dead ends, and the ways along them."""
+"""Roads, the parts of a graph between junctions and dead ends, and shortest paths along them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from vergence.maps.graph import Floats, Ints, RoadGraph, road_graph
 
 
 class Road(NamedTuple):
-    """A stretch without a junction inside: its nodes in order, and the edges between them. A ring ends where it
-    begins."""
+    """A road without a junction inside: its nodes in order, and the edges between them. A ring ends where it begins."""
 
     nodes: list[int]
     edges: list[int]
 
 
 def roads(graph: RoadGraph) -> list[Road]:
-    """All stretches between nodes of degree 1 or at least 3, and rings without such a node. Every edge is in one."""
+    """All roads between nodes of degree 1 or at least 3, and rings without such a node. Every edge is in one."""
     starts, incident = (part.tolist() for part in graph.incident)
     ends, degrees = graph.edges.tolist(), graph.degrees.tolist()
     taken = [False] * len(ends)
@@ -41,17 +40,17 @@ def roads(graph: RoadGraph) -> list[Road]:
             one, other = incident[starts[node] : starts[node] + 2]
             edge = other if edge == one else one
 
-    found = []
+    traced = []
     features = [n for n, degree in enumerate(degrees) if degree != 2]
-    for node in (*features, *range(len(degrees))):  # what is left after the features are rings
+    for node in (*features, *range(len(degrees))):  # what is left after the features is rings
         for edge in incident[starts[node] : starts[node + 1]]:
             if not taken[edge]:
-                found.append(walk(node, edge))
-    return found
+                traced.append(walk(node, edge))
+    return traced
 
 
 class Places(NamedTuple):
-    """Places on a graph: an edge, and the share of it that lies before the place."""
+    """Positions on a graph: an edge, and the fraction of it before the position."""
 
     edge: Ints
     share: Floats
@@ -59,9 +58,9 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Distances along a graph, between any two places on it.
+    """Shortest-path distances between any two positions on a graph.
 
-    Shortest ways are looked for between junctions alone, a tenth to a hundredth of all nodes.
+    The search runs between junctions only, a tenth to a hundredth of all nodes.
     """
 
     graph: RoadGraph
@@ -72,7 +71,7 @@ class Network:
 
     @cached_property
     def _layout(self) -> tuple[Ints, Floats, Floats, Ints, Floats]:
-        """By edge: its road, and how far its two nodes are from the road's beginning. By road: its ends, length."""
+        """By edge: its road, and the offsets of its two nodes from the road's start. By road: its ends, length."""
         road = np.zeros(len(self.graph), np.int64)
         at = np.zeros((len(self.graph), 2))
         ends, lengths = [], []
@@ -101,14 +100,14 @@ class Network:
         return number, sparse.csr_matrix((lengths[first], pairs[first].T), shape=(len(used),) * 2)
 
     def travel(self, a: Places, b: Places) -> Floats:
-        """The shortest way from each place of ``a`` to the same row of ``b``; infinite where there is none."""
+        """The shortest-path distance from each position of ``a`` to the same row of ``b``; infinite if unreachable."""
         road, at_first, at_second, ends, lengths = self._layout
         number, matrix = self._junctions
         offsets, sides = [], []
         for place in (a, b):
             offset = at_first[place.edge] + place.share * (at_second[place.edge] - at_first[place.edge])
             offsets.append(offset)
-            # Towards either end of the road: the junction there, and how far it is.
+            # Towards either end of the road: the junction there, and its distance.
             sides.append([(number[ends[road[place.edge], k]], offset if k == 0 else lengths[road[place.edge]] - offset)
                           for k in (0, 1)])  # fmt: skip
         best = np.where(road[a.edge] == road[b.edge], np.abs(offsets[0] - offsets[1]), np.inf)
@@ -121,8 +120,8 @@ class Network:
 def _from_each(
     matrix: sparse.csr_matrix, source: Ints, sides: list[tuple[Ints, Floats]], chunk: int = 128
 ) -> list[tuple[Floats, Floats, Ints]]:
-    """Junction to junction: for rows that share a source, the distance to the targets of both sides."""
-    found = []
+    """Distances from junction to junction, in chunks of sources: (distance, offset at the target, rows)."""
+    parts = []
     order = np.argsort(source, kind="stable")
     unique, first = np.unique(source[order], return_index=True)
     bounds = np.r_[first, len(order)]
@@ -131,17 +130,17 @@ def _from_each(
         rows = order[bounds[begin] : bounds[stop]]
         distance = dijkstra(matrix, directed=False, indices=unique[begin:stop])
         line = np.searchsorted(unique[begin:stop], source[rows])
-        found += [(distance[line, target[rows]], arrive[rows], rows) for target, arrive in sides]
-    return found
+        parts += [(distance[line, target[rows]], arrive[rows], rows) for target, arrive in sides]
+    return parts
 
 
 def simplified(graph: RoadGraph, epsilon: float) -> RoadGraph:
-    """Ramer, Douglas and Peucker: fewer control points, none of the dropped ones farther than ``epsilon`` from the road
-    that is left."""
+    """Ramer-Douglas-Peucker simplification: no removed control point is farther than ``epsilon`` from the simplified
+    road."""
     edges: list[tuple[int, int]] = []
     for nodes, _ in roads(graph):
         kept = _kept(graph.points[nodes], epsilon)
-        if nodes[0] == nodes[-1] and len(kept) < 4:  # a ring must stay one
+        if nodes[0] == nodes[-1] and len(kept) < 4:  # a ring must stay a ring
             kept = sorted({0, len(nodes) // 3, 2 * len(nodes) // 3, len(nodes) - 1})
         edges += [(nodes[a], nodes[b]) for a, b in pairwise(kept)]
     return road_graph(graph.points, np.array(edges, np.int64).reshape(-1, 2))

@@ -1,6 +1,6 @@
-"""Settings that systems of this room share: of the measures, and of the mistakes they are tried with.
+"""Settings shared by map systems: of the metrics, and of injected mistakes.
 
-None of them needs PyTorch or SciPy.
+Importing them needs neither PyTorch nor SciPy.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ NAMES = {
 
 @dataclass(frozen=True)
 class OptP:
-    """How paths are taken and matched."""
+    """How paths are sampled and matched."""
 
     snap: float = 25.0
-    """How far a place may be from the road it is matched to, in pixels."""
+    """Largest distance of a match, in pixels."""
     piece: float = 20.0
-    """The longest stretch between two places of a path, in pixels."""
+    """Largest spacing of the points of a path, in pixels."""
     pieces: Literal["even", "halved"] = "even"
     """Cut straight roads evenly, so that control points do not matter; or halve edges, as the public code does."""
     unsampled: Literal["zero", "skip"] = "zero"
-    """Paths that are left when the other map has been used up: count them as unmatched, or not at all (public code)."""
+    """Paths left when nothing of the other map remains: count as unmatched, or leave out (public code)."""
     weights: Literal["paths", "length"] = "paths"
-    """Every path counts the same (paper), or by its length."""
+    """Equal weight per path (paper), or weight by length."""
     loops: Literal["whole", "open"] = "whole"
-    """A path that ends where it has been: keep it whole, or without the road that closes it (public code)."""
+    """A path that closes a loop: keep it whole, or without the closing edge (public code)."""
     hops: int = 0
-    """The most edges between two neighbouring matches (0: no limit within reach; public code: 5)."""
+    """Largest number of edges between two neighbouring matches (0: no limit; public code: 5)."""
 
     def __post_init__(self) -> None:
         if not (self.snap > 0 and self.piece > 0 and self.hops >= 0):
@@ -50,15 +50,15 @@ class OptP:
 
 @dataclass(frozen=True)
 class OptJ:
-    """How features are matched."""
+    """How junctions and dead ends are matched."""
 
     snap: float = 25.0
-    """How far apart a match may be, in pixels."""
+    """Largest distance of a match, in pixels."""
     alpha: float = 0.01
-    """What a pixel of distance costs against one road too many or too few."""
+    """Cost of a pixel of distance, relative to a difference of one road."""
     order: Literal["cheapest", "node"] = "cheapest"
-    """Cheapest match of all first (paper); or each true feature in turn among its five nearest, then what is left of
-    the prediction, which may take a true feature again (public code)."""
+    """Globally cheapest match first (paper); or each true feature in turn among its five nearest, then the remaining
+    predicted ones, which may reuse a true feature (public code)."""
 
     def __post_init__(self) -> None:
         if not (self.snap > 0 and self.alpha >= 0):
@@ -67,12 +67,12 @@ class OptJ:
 
 @dataclass(frozen=True)
 class Subgraphs:
-    """How sub-graphs are taken and matched, for OPT-G and SUBG."""
+    """How sub-graphs are sampled and matched, for OPT-G and SUBG."""
 
     snap: float = 25.0
-    """How far apart matched control points, and the two starts, may be, in pixels."""
+    """Largest distance of matched control points and of the two starts, in pixels."""
     radius: float = 300.0
-    """How far to travel from a start, in pixels."""
+    """Radius of a sub-graph around its start, in pixels."""
     step: float = 10.0
     """The distance between control points, in pixels."""
     starts: int = 1000
@@ -80,12 +80,12 @@ class Subgraphs:
     matching: Literal["hungarian", "greedy"] = "hungarian"
     """OPT-G: the cheapest one-to-one matching (paper), or the closest pair first (public code)."""
     reach: Literal["travelled", "straight"] = "travelled"
-    """Distance along roads (paper), or roads that connect within a circle (public code)."""
+    """Radius along roads (paper), or roads connected within a circle (public code)."""
     shared: Literal["truth", "both"] = "truth"
-    """SUBG: a predicted point may answer to many true ones (public code), or true points to many predicted ones too, so
-    that doubled roads in the prediction go unnoticed as well (the paper's wording)."""
+    """SUBG: a predicted point may match many true ones (public code), or also a true point many predicted ones, so that
+    doubled roads in the prediction go unnoticed too (the paper's wording)."""
     simplify: float = 0.0
-    """The tolerance by which roads are simplified before control points are set, in pixels (public code: 5)."""
+    """Tolerance of road simplification before control points are set, in pixels (public code: 5)."""
 
     def __post_init__(self) -> None:
         if not (self.snap > 0 and self.radius > 0 and self.step > 0 and self.starts >= 2 and self.simplify >= 0):
@@ -97,14 +97,14 @@ class Subgraphs:
 
 @dataclass(frozen=True)
 class Trips:
-    """How shortest ways are compared, for TLTS and APLS."""
+    """How shortest paths are compared, for TLTS and APLS."""
 
     snap: float = 25.0
-    """How far a place may be from the closest road of the other map, in pixels."""
+    """Largest distance of an end point to the closest road of the other map, in pixels."""
     pairs: int = 1000
-    """The number of pairs of places."""
+    """Number of trips (pairs of end points)."""
     tolerance: float = 0.05
-    """TLTS: the share by which a way may be longer or shorter."""
+    """TLTS: relative tolerance of the length of a path."""
     direction: Literal["truth", "both"] = "truth"
     """APLS: trips drawn in the truth (the paper's Eq. 1), or the harmonic mean with trips drawn in the prediction."""
 
@@ -118,14 +118,14 @@ class Trips:
 
 @dataclass(frozen=True)
 class Ccq:
-    """How roads are compared place by place."""
+    """How roads are compared point by point."""
 
     slack: float = 8.0
-    """How far apart they may be, in pixels."""
+    """Largest distance between matching roads, in pixels."""
     measured: Literal["length", "pixels"] = "length"
-    """Lengths of road, which no raster changes; or pixels of a drawing at a quarter of the size (public code)."""
+    """Lengths of road, independent of a raster; or pixels of a raster at a quarter of the size (public code)."""
     step: float = 2.0
-    """length: the longest piece that is looked at as one place, in pixels."""
+    """length: sampling step along roads, in pixels."""
 
     def __post_init__(self) -> None:
         if not (self.slack > 0 and self.step > 0):
@@ -134,16 +134,16 @@ class Ccq:
 
 @dataclass(frozen=True)
 class Junct:
-    """How junctions and their arms are compared."""
+    """How junctions and the directions of their roads are compared."""
 
     snap: float = 25.0
-    """How far apart matched junctions may be, in pixels (RoadTracer: 110.5)."""
+    """Largest distance of matched junctions, in pixels (RoadTracer: 110.5)."""
     arm: float = 25.0
-    """How far along a road its direction is taken, in pixels (RoadTracer: 110.5)."""
+    """Distance along a road at which its direction is measured, in pixels (RoadTracer: 110.5)."""
     angle: float = 90.0
-    """How much the directions of matched arms may differ, in degrees."""
+    """Largest angle between matched roads, in degrees."""
     cluster: float = 0.0
-    """Junctions nearer than this are one, in pixels (RoadTracer: 85)."""
+    """Junctions nearer than this are merged, in pixels (RoadTracer: 85)."""
 
     def __post_init__(self) -> None:
         if not (self.snap > 0 and self.arm > 0 and 0 < self.angle <= 180 and self.cluster >= 0):
@@ -155,7 +155,7 @@ class Junct:
 
 @dataclass(frozen=True)
 class Measures:
-    """Settings of all eight measures. Distances are in pixels of 60 cm, those of the published tolerances."""
+    """Settings of all eight metrics. Distances are in pixels of 60 cm, as in the published tolerances."""
 
     opt_p: OptP = OptP()
     opt_j: OptJ = OptJ()
@@ -184,7 +184,7 @@ PARITY = Measures(
 
 
 def parity(measures: Measures) -> Measures:
-    """The public code's choices, with the numbers of draws of these measures."""
+    """The public code's choices, with the numbers of draws of ``measures``."""
     return replace(
         PARITY,
         subgraphs=replace(PARITY.subgraphs, starts=measures.subgraphs.starts),
@@ -205,40 +205,40 @@ FEW_AND_MANY: dict[Mistake, tuple[float, float]] = {
     "doubled-truth": (5, 15),
     "far": (0.2, 0.5),
 }
-"""The numbers of mistakes that a city of 6 x 6 blocks is tried with; of far false roads, their share of all."""
+"""Numbers of mistakes for a city of 6 x 6 blocks, few and many; for far false roads, their share of all roads."""
 Kind = Literal["given", "interruptions", "overconnections", "perturbations", "doubled", "doubled-truth", "far", "mixed"]
 
 
 @dataclass(frozen=True)
 class MistakeSizes:
-    """How large a mistake is."""
+    """Sizes of the mistakes."""
 
     gap: float = 12.0
-    """interruptions: how much road is missing, in pixels."""
+    """interruptions: length of a gap, in pixels."""
     longest: float = 240.0
     """overconnections: the longest false road, in pixels."""
     shift: float = 45.0
-    """perturbations: how far a place is moved, in pixels."""
+    """perturbations: displacement of a point, in pixels."""
     aside: float = 14.0
-    """doubled: how far a copy is from its road, in pixels."""
+    """doubled: distance of a copy from its road, in pixels."""
     copied: float = 90.0
-    """doubled: how much road is copied, in pixels."""
+    """doubled: length of a copy, in pixels."""
 
 
 @dataclass(frozen=True)
 class Errors(MistakeSizes):
-    """Which mistakes to put into maps."""
+    """Which mistakes to inject into maps."""
 
     kind: Kind = "given"
-    """One kind; random mixtures of all; or none, and the predictions that were given."""
+    """One kind; random mixtures (mixed); or none, with predictions from the data (given)."""
     few: float = 0.0
-    """The number of mistakes that is few (0: what a city of 6 x 6 blocks is tried with)."""
+    """Smaller number of mistakes (0: that for a city of 6 x 6 blocks)."""
     many: float = 0.0
-    """The number that is many."""
+    """Larger number of mistakes (0: likewise)."""
     mixtures: int = 50
-    """mixed: the number of pairs of maps."""
+    """mixed: number of pairs of maps."""
     starts: int = 200
-    """Starts of OPT-G and SUBG per pair of maps: a city of 6 x 6 blocks needs no thousand of them."""
+    """Starts of OPT-G and SUBG per pair of maps; a city of 6 x 6 blocks needs fewer than the default."""
     trips: int = 300
     """Trips of TLTS and APLS."""
 
@@ -248,11 +248,11 @@ class Errors(MistakeSizes):
                                f"{self.few} and {self.many}")  # fmt: skip
 
     def quick(self, measures: Measures) -> Measures:
-        """The measures with as many draws as the study takes."""
+        """The metrics with the study's numbers of draws."""
         subgraphs = replace(measures.subgraphs, starts=self.starts)
         return replace(measures, subgraphs=subgraphs, trips=replace(measures.trips, pairs=self.trips), repeats=1)
 
     def amounts(self, kind: Mistake) -> tuple[float, float]:
-        """The numbers of mistakes that are few and many."""
+        """The smaller and the larger number of mistakes."""
         few, many = FEW_AND_MANY[kind]
         return self.few or few, self.many or many

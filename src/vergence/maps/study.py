@@ -1,4 +1,4 @@
-"""Measures put to the test: mistakes of one kind, few and many; and mixtures, to see which measures agree."""
+"""Tests of the metrics: sensitivity to one kind of mistake, and agreement on random mixtures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def mixtures(
 def agreement_study(
     graphs: Sequence[RoadGraph], errors: Errors, measures: Measures, seed: int, progress: Progress
 ) -> dict[str, float]:
-    """How much measures agree with one another, and with the number of mistakes, on random mixtures."""
+    """Correlation of the metrics with one another, and with the number of mistakes, on random mixtures."""
     table, totals = mixtures(graphs, errors, measures, seed, progress)
     agreement = triplets(table)
     falls = correlation_matrix({**table, "mistakes": [-count for count in totals]})[-1]

@@ -1,4 +1,4 @@
-"""Generated cities, and mistakes of one kind at a time."""
+"""Generated cities, and injection of mistakes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vergence.maps.settings import FEW_AND_MANY, MISTAKES, Mistake, MistakeSizes
 
 
 def city(seed: int, blocks: int = 6, spacing: float = 120.0, jitter: float = 15.0, missing: float = 0.08) -> RoadGraph:
-    """A grid of ``blocks`` x ``blocks`` crossings, moved at random, with bent roads and a few left out."""
+    """A grid of ``blocks`` x ``blocks`` crossings with jitter, bent roads, and a few roads left out."""
     if blocks < 2 or not spacing > 0 or not 0 <= missing < 1:
         raise VergenceError(
             f"a city has blocks >= 2, spacing > 0 and 0 <= missing < 1, got {blocks}, {spacing}, {missing}"
@@ -42,7 +42,7 @@ def city(seed: int, blocks: int = 6, spacing: float = 120.0, jitter: float = 15.
 
 @dataclass(frozen=True)
 class ErrorInjector:
-    """Mistakes as maps have them. More of one kind with the same seed are the same ones and others besides."""
+    """Injects typical mistakes. With the same seed, a larger number of one kind includes the smaller."""
 
     sizes: MistakeSizes = MistakeSizes()
 
@@ -62,7 +62,7 @@ class ErrorInjector:
         return (graph, doubled) if mistake == "doubled" else (doubled, graph)
 
     def interrupted(self, graph: RoadGraph, count: int, random: np.random.Generator) -> RoadGraph:
-        """Roads broken at places away from junctions and from each other."""
+        """Cuts gaps into roads, away from junctions and from each other."""
         gap = self.sizes.gap
         pieces = graph.canonical.split(gap)
         inner = (pieces.degrees[pieces.edges] == 2).all(1)
@@ -75,7 +75,7 @@ class ErrorInjector:
         return pieces.without(gone)
 
     def overconnected(self, graph: RoadGraph, count: int, random: np.random.Generator) -> RoadGraph:
-        """Straight roads between random places that no road is near in between."""
+        """Adds straight roads between random points, with no road near their middle."""
         pieces = graph.canonical.split(40.0)
         tree = cKDTree(pieces.points)
         added: list[tuple[int, int]] = []
@@ -94,7 +94,7 @@ class ErrorInjector:
         return road_graph(pieces.points, np.r_[pieces.edges, np.array(added, np.int64).reshape(-1, 2)])
 
     def perturbed(self, graph: RoadGraph, count: int, random: np.random.Generator) -> RoadGraph:
-        """Places moved, with the roads still attached."""
+        """Moves points, with their roads attached."""
         pieces = graph.canonical.split(60.0)
         order = random.permutation(len(pieces.points))
         if count > len(order):
@@ -106,7 +106,7 @@ class ErrorInjector:
         return pieces.moved(points)
 
     def doubled(self, graph: RoadGraph, count: int, random: np.random.Generator) -> RoadGraph:
-        """Copies of stretches of road beside them, connected at both ends."""
+        """Adds parallel copies of parts of roads, connected at both ends."""
         pieces = graph.canonical.split(15.0)
         steps = max(int(self.sizes.copied / 15.0), 3)
         stretches = [
@@ -122,7 +122,7 @@ class ErrorInjector:
         return result
 
     def cut_off(self, graph: RoadGraph, share: float, random: np.random.Generator) -> RoadGraph:
-        """The map without a share of its roads, all on one side."""
+        """Removes a share of the roads, all on one side."""
         if not 0 <= share < 1:
             raise VergenceError(f"a share of the roads to cut off is from 0 to below 1, got {share}")
         pieces = graph.canonical.split(10.0)
@@ -134,7 +134,7 @@ class ErrorInjector:
         return pieces.without(gone)
 
     def mixed(self, graph: RoadGraph, counts: dict[Mistake, float], seed: int) -> tuple[RoadGraph, RoadGraph]:
-        """Several kinds of mistakes in one pair."""
+        """A pair of maps with several kinds of mistakes."""
         random = np.random.default_rng(seed)
         prediction = graph
         order: tuple[Mistake, ...] = ("doubled", "overconnections", "interruptions", "perturbations")
@@ -151,17 +151,17 @@ class ErrorInjector:
 
 
 def random_counts(random: np.random.Generator) -> dict[Mistake, float]:
-    """The number of mistakes of each kind: anything from none to as many as the study tries."""
+    """Random numbers of mistakes of each kind, from none to the study's larger number."""
     return {m: float(random.integers(0, int(FEW_AND_MANY[m][1]) + 1)) for m in MISTAKES if m != "far"}
 
 
 def crops(graph: RoadGraph, count: int, side: float, seed: int) -> list[RoadGraph]:
-    """Square pieces of a large map with much road in them."""
+    """Square crops of a large map with much road in them."""
     random = np.random.default_rng(seed)
     low, high = graph.points.min(0), graph.points.max(0)
     corners = low + random.random((40, 2)) * np.maximum(high - low - side, 0)
     parts = [graph.inside(x, y, x + side, y + side) for x, y in corners.tolist()]
-    # The better half by length of road, in the order they were drawn.
+    # The half with more road, in the order of the draws.
     middle = float(np.median([part.length for part in parts]))
     return [part for part in parts if part.length >= middle and len(part)][:count]
 
@@ -174,7 +174,7 @@ def _apart(
     random: np.random.Generator,
     what: str,
 ) -> list[int]:
-    """Random ones of the indices, no two of them near each other."""
+    """Random indices, no two of which are nearer than ``distance``."""
     chosen: list[int] = []
     for index in random.permutation(np.asarray(indices)).tolist():
         if len(chosen) == count:

@@ -1,4 +1,4 @@
-"""What several rooms are judged by."""
+"""Evaluation metrics that several tasks share."""
 
 from vergence.metrics.ranking import Ranked, Taken, rank
 from vergence.metrics.topk import topk_accuracy

@@ -1,8 +1,8 @@
-"""How well a gallery is ranked for each query: cumulative matching (CMC) and mean average precision.
+"""Retrieval metrics: cumulative matching characteristics (CMC) and mean average precision.
 
-By the single-query protocol of Market-1501: gallery pictures of the query's identity *and* camera are left out of its
-list, as is what is junk; a query with no match left is not judged, and counted. Only the ranks of the matches are
-needed, so nothing is kept of the sorted lists.
+Follows the single-query protocol of Market-1501: gallery images of the query's identity *and* camera are left out of
+its list, and so is junk; a query without remaining matches is not evaluated but counted. Only the ranks of the matches
+are needed, so the sorted lists are not kept.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from torch import Tensor
 from vergence.core.errors import VergenceError
 
 Area = Literal["step", "trapezoid"]
-"""What lies under a precision-recall curve: a step a match, as scikit-learn and most public code have it, or trapezoids
-between them, as the toolbox of Market-1501 and Oxford5k has it."""
+"""How the area under a precision-recall curve is computed: one step per match, as in scikit-learn and most public code,
+or trapezoids between matches, as in the toolboxes of Market-1501 and Oxford5k."""
 
 JUNK = -1
-"""The identity of what counts neither for nor against anyone."""
+"""The identity of junk images, which are ignored for every query."""
 CHUNK = 4_000_000
-"""Distances that are ranked at a time."""
+"""Number of distances ranked at a time."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Pictures by who is on them and which camera took them, (N,) each."""
+    """The identities and cameras of N images, (N,) each."""
 
     identities: Tensor
     cameras: Tensor
@@ -36,7 +36,7 @@ class Taken:
     def __post_init__(self) -> None:
         if self.identities.shape != self.cameras.shape or self.identities.ndim != 1:
             raise VergenceError(
-                f"ranking needs an identity and a camera a picture, got {tuple(self.identities.shape)} identities "
+                f"ranking needs one identity and one camera per image, got {tuple(self.identities.shape)} identities "
                 f"and {tuple(self.cameras.shape)} cameras"
             )
 
@@ -58,36 +58,36 @@ class Ranked:
 
     @property
     def unmatched(self) -> int:
-        """How many have none."""
+        """The number of queries without a match."""
         return int((~self.judged).sum())
 
     def cmc(self, rank: int) -> float:
-        """Share of the judged queries with a match among the first ``rank``, in per cent."""
+        """Percentage of the evaluated queries with a match among the first ``rank``."""
         return float((self.first[self.judged] <= rank).double().mean() * 100)
 
     @property
     def mean_precision(self) -> float:
-        """Mean average precision over the judged queries, in per cent."""
+        """Mean average precision over the evaluated queries, in per cent."""
         return float(self.precision[self.judged].double().mean() * 100)
 
 
 def rank(distances: Tensor, queries: Taken, gallery: Taken, area: Area = "step") -> Ranked:
-    """Judge distances (Q, G). Of equal distances the earlier picture of the gallery comes first."""
+    """Evaluate distances (Q, G). Among equal distances the earlier gallery image comes first."""
     if distances.shape != (len(queries), len(gallery)):
         raise VergenceError(
-            f"ranking {len(queries)} queries in a gallery of {len(gallery)} needs a distance each, "
+            f"ranking {len(queries)} queries in a gallery of {len(gallery)} needs a distance for each pair, "
             f"got {tuple(distances.shape)}"
         )
     if not distances.isfinite().all():
         raise VergenceError("the distances to rank hold values that are not finite")
-    parts = [_rank(distances[some], _of(queries, some), gallery, area) for some in _pieces(queries, gallery)]
+    parts = [_rank(distances[rows], _of(queries, rows), gallery, area) for rows in _pieces(queries, gallery)]
     return Ranked(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
 
 def rank_descriptors(asked: Tensor, ranked: Tensor, queries: Taken, gallery: Taken, area: Area = "step") -> Ranked:
-    """Judge descriptors of queries (Q, D) and gallery (G, D) by Euclidean distance; never all distances at once."""
+    """Evaluate descriptors of queries (Q, D) and gallery (G, D) by Euclidean distance, in chunks of distances."""
     parts = [
-        rank(distances(asked[some], ranked), _of(queries, some), gallery, area) for some in _pieces(queries, gallery)
+        rank(distances(asked[rows], ranked), _of(queries, rows), gallery, area) for rows in _pieces(queries, gallery)
     ]
     return Ranked(torch.cat([part.first for part in parts]), torch.cat([part.precision for part in parts]))
 
@@ -97,8 +97,8 @@ def _pieces(queries: Taken, gallery: Taken) -> Iterator[slice]:
     return (slice(start, start + rows) for start in range(0, len(queries), rows))
 
 
-def _of(taken: Taken, some: slice) -> Taken:
-    return Taken(taken.identities[some], taken.cameras[some])
+def _of(taken: Taken, rows: slice) -> Taken:
+    return Taken(taken.identities[rows], taken.cameras[rows])
 
 
 def _rank(distances: Tensor, queries: Taken, gallery: Taken, area: Area) -> tuple[Tensor, Tensor]:
@@ -109,15 +109,15 @@ def _rank(distances: Tensor, queries: Taken, gallery: Taken, area: Area) -> tupl
 
 
 def rank_matches(distances: Tensor, matches: Tensor, left_out: Tensor, area: Area = "step") -> Ranked:
-    """Judge distances (Q, G), given which pictures match a query and which are left out of its list, (Q, G) each."""
+    """Evaluate distances (Q, G), given which images match a query and which are left out of its list, (Q, G) each."""
     order = distances.masked_fill(left_out, torch.inf).argsort(dim=1, stable=True)
-    match = matches.gather(1, order)  # what is left out is at the end, and no match
-    query, place = match.nonzero(as_tuple=True)  # row by row, each in its order
+    match = matches.gather(1, order)  # excluded images come last and are no match
+    query, place = match.nonzero(as_tuple=True)  # row by row, in rank order
     counts = match.sum(1)
     number = torch.arange(1, len(query) + 1, device=query.device) - (counts.cumsum(0) - counts)[query]  # of the match
     precision = number / (place + 1.0).double()
     if area == "trapezoid":
-        # Precision just before the match: one fewer match in one place fewer; at the very top it counts as 1.
+        # Precision just before the match: one match fewer at one rank less; at rank 1 it counts as 1.
         before = torch.where(place > 0, (number - 1) / place.clamp(min=1).double(), 1.0)
         precision = (precision + before) / 2
     total = torch.zeros(len(counts), dtype=torch.float64, device=counts.device).index_add_(0, query, precision)
@@ -127,5 +127,5 @@ def rank_matches(distances: Tensor, matches: Tensor, left_out: Tensor, area: Are
 
 
 def distances(queries: Tensor, gallery: Tensor) -> Tensor:
-    """Euclidean distances between descriptors (Q, D) and (G, D): (Q, G), by one product of matrices."""
+    """Euclidean distances between descriptors (Q, D) and (G, D): (Q, G), by one matrix product."""
     return torch.cdist(queries, gallery, compute_mode="use_mm_for_euclid_dist")

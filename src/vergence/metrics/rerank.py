@@ -1,4 +1,4 @@
-"""k-reciprocal re-ranking (Zhong et al., 2017): pictures that have the same neighbours are the same.
+"""k-reciprocal re-ranking (Zhong et al., 2017): images with the same neighbours are ranked closer.
 
 The neighbourhoods are sparse, so sets are rows of sparse matrices: reciprocity is an elementwise product with the
 transpose, overlaps are matrix products, and nothing but the given distances is N x N.
@@ -15,9 +15,10 @@ from vergence.core.errors import VergenceError
 
 
 def rerank(distances: Tensor, queries: int, k1: int = 20, k2: int = 6, share: float = 0.3) -> Tensor:
-    """New distances (Q, G) from squared Euclidean ones (N, N) among all pictures, the ``queries`` first.
+    """New distances (Q, G) from squared Euclidean ones (N, N) among all images, the ``queries`` first.
 
-    ``k1`` neighbours make a neighbourhood, ``k2`` smooth it, and ``share`` is what the original distance counts.
+    ``k1`` is the size of neighbourhoods, ``k2`` the number of neighbours that smooth them, and ``share`` the weight of
+    the original distance.
     """
     count = len(distances)
     if distances.shape != (count, count) or not 0 < queries < count:
@@ -44,18 +45,18 @@ def _neighbours(nearest: np.ndarray, k: int) -> sparse.csr_array:
 
 
 def _reciprocal(nearest: np.ndarray, k: int) -> sparse.csr_array:
-    near = _neighbours(nearest, k + 1)  # a picture is its own nearest
+    near = _neighbours(nearest, k + 1)  # an image is its own nearest neighbour
     return near.multiply(near.T).tocsr()
 
 
 def _encoded(original: np.ndarray, nearest: np.ndarray, k1: int) -> sparse.csr_array:
-    """Each picture's widened neighbourhood with weights ``exp(-d)`` that sum to one."""
-    own, half = _reciprocal(nearest, k1), _reciprocal(nearest, round(k1 / 2))
+    """Each image's expanded neighbourhood with weights ``exp(-d)`` that sum to one."""
+    full, half = _reciprocal(nearest, k1), _reciprocal(nearest, round(k1 / 2))
     sizes = np.asarray(half.sum(1)).ravel()
-    common = own.multiply(own @ half.T).tocoo()  # how much of a neighbour's half neighbourhood is here too
+    common = full.multiply(full @ half.T).tocoo()  # overlap with each neighbour's half neighbourhood
     near = common.data > 2 / 3 * sizes[common.col]
-    joined = sparse.csr_array((np.ones(near.sum(), np.float32), (common.row[near], common.col[near])), own.shape)
-    wide = (own + joined @ half).tocoo()
+    joined = sparse.csr_array((np.ones(near.sum(), np.float32), (common.row[near], common.col[near])), full.shape)
+    wide = (full + joined @ half).tocoo()
     weights = np.exp(-original[wide.row, wide.col])
     code = sparse.csr_array((weights, (wide.row, wide.col)), wide.shape)
     return sparse.diags_array(1 / np.asarray(code.sum(1)).ravel()) @ code
@@ -70,11 +71,11 @@ def _jaccard(code: sparse.csr_array, queries: int) -> np.ndarray:
     columns, count = code.tocsc(), code.shape[0]
     common = np.empty((queries, count))
     for query in range(queries):
-        own = slice(code.indptr[query], code.indptr[query + 1])
-        starts, ends = columns.indptr[code.indices[own]], columns.indptr[code.indices[own] + 1]
-        # All entries of the columns in which the query has something, as one run of places.
+        row = slice(code.indptr[query], code.indptr[query + 1])
+        starts, ends = columns.indptr[code.indices[row]], columns.indptr[code.indices[row] + 1]
+        # The places of all entries in the columns where the query's row is not zero.
         lengths = ends - starts
         places = np.repeat(starts - np.r_[0, lengths.cumsum()[:-1]], lengths) + np.arange(lengths.sum())
-        least = np.minimum(np.repeat(code.data[own], lengths), columns.data[places])
+        least = np.minimum(np.repeat(code.data[row], lengths), columns.data[places])
         common[query] = np.bincount(columns.indices[places], least, count)
     return 1 - common / (2 - common)

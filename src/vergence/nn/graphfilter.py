@@ -1,7 +1,8 @@
-"""Graph filters with weights: what a nonlocal block takes from the positions it looks at.
+"""Graph filters with learned weights: how a nonlocal block aggregates the positions it attends to.
 
-Each is made for so many inner and outer channels, and called with an affinity ``A``, the node features ``z`` (B, N,
-inner) and those that are looked at, (B, M, inner), which differ from ``z`` only where keys and values are sub-sampled.
+Each is built for a number of inner and outer channels, and called with an affinity ``A``, the node features ``z``
+(B, N, inner) and the attended features ``seen`` (B, M, inner), which differ from ``z`` only where keys and values are
+sub-sampled.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Neighbours(nn.Module):
         self.w = linear(inner, channels)
 
     def forward(self, affinity: Affinity, z: Tensor, seen: Tensor) -> Tensor:
-        if isinstance(affinity, FactoredAffinity):  # W on the few things gathered, not on all positions
+        if isinstance(affinity, FactoredAffinity):  # apply W to the few gathered rows, not to all positions
             gathered, weight = affinity.gather(seen), self.w.weight
             return affinity.scatter(F.linear(gathered, weight.to(gathered.dtype))).to(seen.dtype)
         return self.w(affinity @ seen)
@@ -45,7 +46,7 @@ class Differences(nn.Module):
 
 
 class Chebyshev(nn.Module):
-    """``Σ_k T_k(±A) Z W_k`` to any order: the weights are free, or one matrix times a number a term (tied).
+    """``Σ_k T_k(±A) Z W_k`` to any order: the weights are free, or one matrix times a scalar per term (tied).
 
     The scaled Laplacian of a symmetric, normalised affinity is ``-A``, and filters are usually written in it.
     """
@@ -77,7 +78,7 @@ class Chebyshev(nn.Module):
 class Stable(nn.Module):
     """``Z W₁ + A Z W₂ + (2A - I) Z W₃``: higher terms under the assumption that ``A² = A`` (gSNL).
 
-    The third weight adds nothing that the first two cannot do, and so it costs nothing: it is folded into them.
+    The third weight is redundant: it is folded into the first two and costs nothing.
     """
 
     def __init__(self, inner: int, channels: int) -> None:
@@ -92,7 +93,7 @@ class Stable(nn.Module):
 class PrintedCayley(nn.Module):
     """Eq. 22, ``Z W₁ + 2 (L² Z W_h + Z) W₂`` with ``L = I - A``.
 
-    It is no Cayley filter: on the way there the inverse became a product. The public code computes
+    It is not a Cayley filter: the paper's derivation replaces the inverse by a product. The public code computes
     ``Z W₁ + (Z W_h + L² Z) W₂``.
     """
 
@@ -132,12 +133,12 @@ class Cayley(nn.Module):
 
 
 def matrices(layers: Iterable[nn.Module]) -> list[Tensor]:
-    """The weights of linear layers as the equations have them: (inputs, outputs)."""
+    """The weights of linear layers as in the equations: (inputs, outputs)."""
     return [layer.weight.mT for layer in layers if isinstance(layer, nn.Linear)]
 
 
 def linear(inputs: int, outputs: int) -> nn.Linear:
-    """A 1x1 convolution over positions, started as the authors start theirs."""
+    """A 1x1 convolution over positions, initialised as in the authors' code."""
     layer = nn.Linear(inputs, outputs, bias=False)
     nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
     return layer

@@ -1,8 +1,8 @@
-"""Nonlocal blocks: every position looks at others, and a graph filter says what it takes from there.
+"""Nonlocal blocks: every position attends to others, and a graph filter aggregates their features.
 
 A block is a graph (:class:`vergence.ops.Graph`: kernel, symmetry, normalisation, support) and a filter
 (:mod:`vergence.nn.graphfilter`), wired as ``Y = X + BN(F(A, Z))`` with ``Z = X W_g``. :mod:`vergence.nn.nonlocals` has
-the published ones by name; any other pair works too.
+the published pairs by name; any other pair works too.
 
 A block takes (B, C, *spatial) of any number of spatial dimensions and returns the same shape. It starts as the
 identity: the scale of its BatchNorm is zero. No ReLU follows that BatchNorm unless asked for (the authors'
@@ -24,7 +24,7 @@ from vergence.nn.graphfilter import linear
 from vergence.ops import Affinity, Graph, connect
 
 MakeFilter = Callable[[int, int], nn.Module]
-"""Makes a filter for so many inner and outer channels."""
+"""Builds a filter for the given numbers of inner and outer channels."""
 Wiring = Literal["plain", "rectified"]
 
 
@@ -48,8 +48,8 @@ class NonlocalBlock(nn.Module):
     ) -> None:
         """``inner`` is the width of the embeddings, half the channels unless given.
 
-        Without ``embedded`` the kernel compares the features themselves. ``subsample`` halves what is looked at, keys
-        and values, in every direction of space by taking maxima (of a video: not in time).
+        Without ``embedded`` the kernel compares the features themselves. ``subsample`` max-pools keys and values by two
+        in every spatial direction (not in time).
         """
         super().__init__()
         inner = max(channels // 2, 1) if inner is None else inner
@@ -57,12 +57,12 @@ class NonlocalBlock(nn.Module):
             raise VergenceError(f"a nonlocal block needs channels, got channels={channels} and inner={inner}")
         square = graph.symmetrise or graph.normalise == "symmetric" or graph.support != "everywhere"
         if subsample and square:
-            raise VergenceError("a graph that compares positions with themselves cannot sub-sample what they look at")
+            raise VergenceError("a graph that compares positions with themselves cannot sub-sample keys and values")
         self.channels, self.inner, self.graph = channels, inner, graph
         self.subsample, self.wiring = subsample, wiring
         self.theta = linear(channels, inner) if embedded else None
         self.phi = linear(channels, inner) if embedded else None
-        if graph.kernel == "concatenation":  # w·[θ; φ], a number for each half
+        if graph.kernel == "concatenation":  # w·[θ; φ], a scalar for each half
             width = inner if embedded else channels
             self.compare = nn.Parameter(torch.randn(2, width) / width**0.5)
         else:
@@ -72,7 +72,7 @@ class NonlocalBlock(nn.Module):
         self.norm = self.make_norm()
 
     def make_norm(self) -> nn.Module:
-        """What comes before the residual; its scale starts at zero."""
+        """The norm before the residual; its scale starts at zero."""
         norm = nn.BatchNorm1d(self.channels)
         if self.wiring == "plain":
             nn.init.zeros_(norm.weight)
@@ -83,11 +83,11 @@ class NonlocalBlock(nn.Module):
         return self._added(x, self.operate(x.flatten(2).mT, x.shape[2:]))
 
     def operate(self, tokens: Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
-        """F(A, Z) for tokens (B, N, C) on a grid of ``shape``: what is normalised and added, (B, N, C)."""
-        # One product for all three: it reads the tokens once, and so do its gradients.
+        """F(A, Z) for tokens (B, N, C) on a grid of ``shape``, before the norm and the residual: (B, N, C)."""
+        # One product for all three reads the tokens once, forward and backward.
         weights = [*self._embeddings(), self.g.weight]
-        made = F.linear(tokens, torch.cat(weights))
-        *embedded, z = torch.split_with_sizes(made, [w.shape[0] for w in weights], -1)
+        projected = F.linear(tokens, torch.cat(weights))
+        *embedded, z = torch.split_with_sizes(projected, [w.shape[0] for w in weights], -1)
         query, key = embedded or (tokens, tokens)
         return self.filter(self.connect(query, key, shape), z, self._seen(z, shape))
 
@@ -101,7 +101,7 @@ class NonlocalBlock(nn.Module):
         return connect(query, self._seen(key, shape), self.graph, None if shape is None else tuple(shape))
 
     def add(self, x: Tensor, affinity: Affinity) -> Tensor:
-        """Filter a map (B, C, *spatial) on a graph that is there already, and add what comes out."""
+        """Filter a map (B, C, *spatial) on a given graph, and add the result to it."""
         z = self.g(x.flatten(2).mT)
         return self._added(x, self.filter(affinity, z, self._seen(z, x.shape[2:])))
 
@@ -110,7 +110,7 @@ class NonlocalBlock(nn.Module):
         return x + (normalised.relu() if self.wiring == "rectified" else normalised).to(x.dtype)
 
     def attention(self, x: Tensor, index: Tensor) -> Tensor:
-        """What positions ``index`` (P,) of a map (B, C, *spatial) look at: (B, P, *spatial)."""
+        """The attention of positions ``index`` (P,) of a map (B, C, *spatial): (B, P, *spatial)."""
         rows = self.affinity(x.flatten(2).mT, x.shape[2:]).rows(index)
         if not self.subsample:
             return rows.reshape(*rows.shape[:2], *x.shape[2:])
@@ -118,7 +118,7 @@ class NonlocalBlock(nn.Module):
         return F.interpolate(coarse, tuple(x.shape[2:]), mode="nearest")
 
     def check(self, x: Tensor) -> None:
-        """Refuse what does not fit."""
+        """Raise an error if the input does not fit."""
         if x.ndim < 3 or x.shape[1] != self.channels:
             raise VergenceError(
                 f"{type(self).__name__} takes (batch, {self.channels}, positions...), got {tuple(x.shape)}"
@@ -129,21 +129,21 @@ class NonlocalBlock(nn.Module):
             )
 
     def share(self) -> NonlocalBlock:
-        """Without embeddings of its own, for a stage that has one affinity for several blocks."""
+        """Drop the block's own embeddings, for a stage that shares one affinity among several blocks."""
         self.theta = self.phi = self.compare = None
         return self
 
     def _embeddings(self) -> tuple[Tensor, ...]:
-        """What makes queries and keys of tokens; nothing where the tokens themselves are compared."""
+        """The weights that project tokens to queries and keys; empty where the tokens themselves are compared."""
         halves: tuple[Tensor, ...] = () if self.compare is None else self.compare.unsqueeze(1).unbind()
         if self.theta is None or self.phi is None:
             return halves
-        if halves:  # w·(θ x) = (w θ)·x, for one number a position
+        if halves:  # w·(θ x) = (w θ)·x, one scalar per position
             return halves[0] @ self.theta.weight, halves[1] @ self.phi.weight
         return self.theta.weight, self.phi.weight
 
     def _seen(self, tokens: Tensor, shape: tuple[int, ...] | None) -> Tensor:
-        """The tokens (B, N, c) that are looked at: all of them, or the largest of each cell, (B, M, c)."""
+        """The attended tokens: all of them (B, N, c), or max-pooled over cells (B, M, c)."""
         if not self.subsample:
             return tokens
         if shape is None or not 1 <= len(shape) <= 3:
@@ -151,20 +151,20 @@ class NonlocalBlock(nn.Module):
         pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(shape) - 1]
         cells = pool(
             tokens.mT.unflatten(-1, tuple(shape)), _cell(shape), ceil_mode=True
-        )  # the last of an odd number too
+        )  # keeps the last of an odd number
         return cells.flatten(2).mT
 
 
 class SharedAffinity(nn.Module):
-    """Several blocks in a row on one graph: that of what comes into the first (a nonlocal stage of the public code)."""
+    """Several blocks in a row on one graph, that of the first one's input (a nonlocal stage of the public code)."""
 
     def __init__(self, channels: int, block: Callable[[int], NonlocalBlock], units: int) -> None:
-        """``block`` makes each unit for so many channels."""
+        """``block`` builds a unit for the given number of channels."""
         super().__init__()
         if units < 1:
             raise VergenceError(f"a stage has at least one unit, got {units}")
-        made = [block(channels) for _ in range(units)]
-        self.units = nn.ModuleList([made[0], *(unit.share() for unit in made[1:])])
+        first, *others = [block(channels) for _ in range(units)]
+        self.units = nn.ModuleList([first, *(unit.share() for unit in others)])
 
     def forward(self, x: Tensor) -> Tensor:
         first = self.units[0]
@@ -176,12 +176,12 @@ class SharedAffinity(nn.Module):
         return x
 
     def attention(self, x: Tensor, index: Tensor) -> Tensor:
-        """What positions ``index`` (P,) of a map (B, C, *spatial) look at: (B, P, *spatial)."""
+        """The attention of positions ``index`` (P,) of a map (B, C, *spatial): (B, P, *spatial)."""
         return self.units[0].attention(x, index)  # type: ignore[operator]
 
 
 def _cell(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """What one key or value stands for."""
+    """The pooling cell of one key or value."""
     return (1, 2, 2) if len(shape) == 3 else (2,) * len(shape)
 
 

@@ -8,7 +8,7 @@ block                           affinity                                        
 :class:`DoubleAttention` (A2)   ``softmax(θ) softmax(φ)ᵀ``                       ``A Z W``
 :class:`CompactGeneralised`     ``vec(θ) vec(φ)ᵀ`` on N·m nodes, dot or RBF      ``A vec(Z)``, then W
 (CGNL)
-:class:`CrissCross` (CC)        ``softmax(θ φᵀ)`` on one's row and column        ``A Z``
+:class:`CrissCross` (CC)        ``softmax(θ φᵀ)`` on the same row and column     ``A Z``
 :class:`SpectralNonlocal`       ``relu(θ) relu(φ)ᵀ``, symmetrised and            ``Z W₁ + A Z W₂``
 (SNL)                           normalised by ``√(d_i d_j)``
 :class:`StableNonlocal` (gSNL)  as SNL                                           ``Z W₁ + A Z W₂ + (2A - I) Z W₃``
@@ -19,7 +19,7 @@ block                           affinity                                        
 (CayleyExact)
 ==============================  ===============================================  ===============================
 
-Where the appendix and the public code differ, ``reading`` chooses; the appendix is the default, for the claims are its.
+Where the appendix and the public code differ, ``reading`` chooses; the default is the appendix, which makes the claims.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Nonlocal(NonlocalBlock):
 
 
 class NonlocalStage(NonlocalBlock):
-    """The nonlocal stage of Tao et al. (2018): what the others have minus what is here, ``(A Z - Z) W``.
+    """The nonlocal stage of Tao et al. (2018): the difference between other positions and this one, ``(A Z - Z) W``.
 
     The public code (``reading="code"``) has the opposite sign, which W can undo.
     """
@@ -101,7 +101,7 @@ class NonlocalStage(NonlocalBlock):
 
 
 class DoubleAttention(NonlocalBlock):
-    """The double attention of Chen et al. (2018): gather into a few descriptors, hand them out again.
+    """The double attention of Chen et al. (2018): gather features into a few descriptors, then distribute these.
 
     Rows of its affinity sum to one. The public code (``reading="code"``) has ``relu(θ) relu(φ)ᵀ``, not normalised.
     """
@@ -121,7 +121,7 @@ class DoubleAttention(NonlocalBlock):
 class SpectralNonlocal(NonlocalBlock):
     """The spectral nonlocal block: a first-order Chebyshev filter with both weights free, in time linear in N.
 
-    The authors' earlier code (``affinity="softmax"``) takes the affinity of NL, which is not symmetric.
+    The authors' earlier code (``affinity="softmax"``) uses the affinity of NL, which is not symmetric.
     """
 
     def __init__(
@@ -136,9 +136,9 @@ class SpectralNonlocal(NonlocalBlock):
 
 
 class StableNonlocal(NonlocalBlock):
-    """gSNL: the generalised spectral nonlocal block. It can represent what SNL can, and nothing more.
+    """gSNL: the generalised spectral nonlocal block. It represents the same functions as SNL.
 
-    The authors' earlier code, where it comes from (``affinity="softmax"``), takes the affinity of NL.
+    It comes from the authors' earlier code, which uses the affinity of NL (``affinity="softmax"``).
     """
 
     def __init__(
@@ -163,8 +163,8 @@ class ChebyshevNonlocal(NonlocalBlock):
         weights: Literal["free", "tied"] = "free",
         wiring: Wiring = "plain",
     ) -> None:
-        made = partial(Chebyshev, order=order, of="laplacian", weights=weights)
-        super().__init__(channels, inner, graph=_spectral("relu"), filter=made, wiring=wiring)
+        filter = partial(Chebyshev, order=order, of="laplacian", weights=weights)
+        super().__init__(channels, inner, graph=_spectral("relu"), filter=filter, wiring=wiring)
 
 
 class PrintedCayleyNonlocal(NonlocalBlock):
@@ -178,8 +178,8 @@ class PrintedCayleyNonlocal(NonlocalBlock):
         reading: Literal["paper", "code"] = "paper",
         wiring: Wiring = "plain",
     ) -> None:
-        made = partial(PrintedCayley, reading=reading)
-        super().__init__(channels, inner, graph=_spectral(kernel), filter=made, wiring=wiring)
+        filter = partial(PrintedCayley, reading=reading)
+        super().__init__(channels, inner, graph=_spectral(kernel), filter=filter, wiring=wiring)
 
 
 class CayleyNonlocal(NonlocalBlock):
@@ -198,20 +198,20 @@ class CayleyNonlocal(NonlocalBlock):
         iterations: int = 20,
         wiring: Wiring = "plain",
     ) -> None:
-        made = partial(Cayley, order=order, solver=solver, iterations=iterations)
-        super().__init__(channels, inner, graph=_spectral(kernel), filter=made, wiring=wiring)
+        filter = partial(Cayley, order=order, solver=solver, iterations=iterations)
+        super().__init__(channels, inner, graph=_spectral(kernel), filter=filter, wiring=wiring)
 
 
 class CrissCross(NonlocalBlock):
-    """The criss-cross attention of Huang et al. (2019): one's row and column, ``recurrence`` times with shared weights.
+    """The criss-cross attention of Huang et al. (2019): row and column, ``recurrence`` times with shared weights.
 
-    Embeddings are an eighth of the channels, values keep them all, and a number γ that starts at zero stands in the
-    place of BatchNorm. Twice reaches every position of a picture.
+    Embeddings have an eighth of the channels, values have all, and a scalar γ that starts at zero replaces BatchNorm.
+    Two passes reach every position of an image.
     """
 
     def __init__(self, channels: int, inner: int | None = None, recurrence: int = 1) -> None:
         if recurrence < 1:
-            raise VergenceError(f"criss-cross attention is done at least once, got recurrence={recurrence}")
+            raise VergenceError(f"criss-cross attention needs a recurrence of at least 1, got {recurrence}")
         inner = max(channels // 8, 1) if inner is None else inner
         graph = Graph("gaussian", support="criss-cross")
         super().__init__(channels, inner, graph=graph, filter=lambda *_: _Look())
@@ -230,9 +230,9 @@ class CrissCross(NonlocalBlock):
 class CompactGeneralised(NonlocalBlock):
     """The compact generalised nonlocal block of Yue et al. (2018): every channel of every position is a node.
 
-    Channels look at each other within ``groups``. As in the public code, W works by group and GroupNorm follows; the
-    kernel there is the radial one with a Taylor series to order 2. The affinity is not normalised (Eq. 16), though the
-    sentence above it divides by the degree: ``normalise="row"``.
+    Channels attend to each other within ``groups``. As in the public code, W acts per group, GroupNorm follows, and the
+    default kernel is the RBF with a Taylor series to order 2. The affinity is not normalised (Eq. 16); the sentence
+    above that equation divides by the degree, which is ``normalise="row"``.
     """
 
     def __init__(
@@ -256,8 +256,8 @@ class CompactGeneralised(NonlocalBlock):
             raise VergenceError(f"the Taylor series has an order of at least 1 and gamma > 0, got {order} and {gamma}")
         self.groups = groups
         self.compare_by = partial(compact, groups=groups, kernel=kernel, order=order, gamma=gamma, normalise=normalise)
-        made = partial(_Grouped, groups=groups)
-        super().__init__(channels, inner, graph=Graph("dot", normalise=normalise), filter=made, wiring=wiring)
+        filter = partial(_Grouped, groups=groups)
+        super().__init__(channels, inner, graph=Graph("dot", normalise=normalise), filter=filter, wiring=wiring)
 
     def make_norm(self) -> nn.Module:
         norm = _WideGroupNorm(self.groups, self.channels)
@@ -269,7 +269,7 @@ class CompactGeneralised(NonlocalBlock):
         return self.compare_by(wide(query), wide(key))
 
     def attention(self, x: Tensor, index: Tensor) -> Tensor:
-        """What positions look at, added up over groups and channels."""
+        """The attention of positions, summed over groups and channels."""
         nodes = self.affinity(x.flatten(2).mT)
         assert isinstance(nodes, FactoredAffinity)
         positions = x.shape[2:].numel()
@@ -286,7 +286,7 @@ class _Look(nn.Module):
 
 
 class _Scale(nn.Module):
-    """γ times it; γ starts at zero."""
+    """``γ x`` with a learned γ that starts at zero."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -297,19 +297,19 @@ class _Scale(nn.Module):
 
 
 class _WideGroupNorm(nn.GroupNorm):
-    """In float32 at least: what comes in are sums over all nodes."""
+    """GroupNorm in float32 at least: its inputs are sums over all nodes."""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.group_norm(wide(x), self.num_groups, wide(self.weight), wide(self.bias), self.eps)
 
 
 class _Grouped(nn.Module):
-    """``A vec(Z)``, then W by group. Sums over so many nodes are taken in float32 at least."""
+    """``A vec(Z)``, then W per group. Sums over all nodes are taken in float32 at least."""
 
     def __init__(self, inner: int, channels: int, groups: int) -> None:
         super().__init__()
         self.groups = groups
-        self.w = linear(inner // groups, channels)  # as a grouped convolution keeps it: (channels, inner / groups)
+        self.w = linear(inner // groups, channels)  # in the shape of a grouped convolution: (channels, inner / groups)
 
     def forward(self, affinity: Affinity, z: Tensor, seen: Tensor) -> Tensor:
         mixed = devectorise(affinity @ vectorise(wide(seen), self.groups), z.shape[-2])
@@ -338,4 +338,4 @@ BLOCKS: Mapping[str, Callable[..., NonlocalBlock]] = {
     "cayleysnl-relu": partial(PrintedCayleyNonlocal, kernel="relu"),
     "cayleyexact": CayleyNonlocal,
 }
-"""The published blocks by name: each is made for so many channels, with ``inner`` and the options of its class."""
+"""The published blocks by name. Each is built for a number of channels, with ``inner`` and the options of its class."""

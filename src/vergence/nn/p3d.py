@@ -1,7 +1,7 @@
 """Pseudo-3D residual networks (Qiu et al., 2017): a 3x3x3 kernel becomes 1x3x3 over space and 3x1x1 over time.
 
 Three ways to put the two together take turns from block to block: one after the other (A), side by side (B), and the
-second added to the first (C). Names and sizes are those of the public PyTorch code, where the last stage looks at
+second added to the first (C). Names and sizes are those of the public PyTorch code, where the last stage processes
 frames one by one.
 """
 
@@ -25,7 +25,7 @@ Kind = Literal["A", "B", "C"]
 class PseudoBottleneck(nn.Module):
     """1x1x1, a spatial and a temporal convolution as ``kind`` says, 1x1x1 to four times the width, the input added.
 
-    The stride is that of the first convolution, and in space alone.
+    The stride is in the first convolution, and in space only.
     """
 
     expansion = 4
@@ -57,7 +57,7 @@ class PseudoBottleneck(nn.Module):
 
 
 class FrameBottleneck(nn.Module):
-    """A bottleneck on each frame, the stride in its first convolution."""
+    """A bottleneck on each frame, with the stride in its first convolution."""
 
     expansion = 4
 
@@ -88,9 +88,9 @@ class FrameBottleneck(nn.Module):
 class P3DResNet(Stages):
     """A pseudo-3D ResNet: depths 3-4-6-3 are P3D-63, 3-8-36-3 the published P3D-199.
 
-    Time is halved after the stem and after every stage but the last, which looks at frames one by one (16 frames are
-    one by then). The stem is 1x7x7 at stride 2 with a maximum over 2x3x3, or for ``small`` clips 1x3x3 at stride 1
-    without one.
+    Time is halved after the stem and after every stage but the last, which processes frames one by one (16 frames have
+    become one by then). The stem is 1x7x7 at stride 2 with 2x3x3 max pooling, or for ``small`` clips 1x3x3 at stride 1
+    without pooling.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class P3DResNet(Stages):
         small = stem == "small"
         self.conv1_custom = Conv3d(3, widths[0], (1, 3, 3)) if small else Conv3d(3, widths[0], (1, 7, 7), (1, 2, 2))
         self.bn1 = nn.BatchNorm3d(widths[0])
-        # Of an odd number of frames the last one stays (ceil_mode).
+        # With ceil_mode the last of an odd number of frames is kept.
         self.maxpool_2 = nn.MaxPool3d((2, 1, 1), (2, 1, 1), ceil_mode=True)
         self.maxpool = (
             nn.Identity() if small else nn.Sequential(self.maxpool_2, nn.MaxPool3d((1, 3, 3), (1, 2, 2), (0, 1, 1)))
@@ -123,7 +123,7 @@ class P3DResNet(Stages):
         initialise(self)
 
     def run_stages(self, x: Tensor) -> Tensor:
-        """Through all stages and what is inserted, half as many frames after each but the last."""
+        """Apply all stages and inserted blocks, halving the number of frames after each stage but the last."""
         for number in range(1, self.stage_count + 1):
             x = self.get_submodule(f"layer{number}")(x)
             if number < self.stage_count:
@@ -140,7 +140,7 @@ class P3DResNet(Stages):
 
     @staticmethod
     def image_name(name: str) -> str:
-        """What an image network calls the same weight; temporal convolutions it has none of."""
+        """The name of the same weight in an image network, which has no temporal convolutions."""
         name = name.replace("conv1_custom", "conv1")
         if re.match(r"layer\d+\.\d+\.(conv|bn)", name):
             name = re.sub(r"\.(conv|bn)3\.", r".\1_over_time.", name)
@@ -150,7 +150,7 @@ class P3DResNet(Stages):
 
 
 class _Turns:
-    """Makes so many pseudo-3D blocks, each of the next kind in turn, and blocks on frames after that."""
+    """Builds the first ``deep`` blocks as pseudo-3D ones, taking the kinds in turn, and the others as frame blocks."""
 
     expansion = 4
 

@@ -1,4 +1,4 @@
-"""Convolutions of one pixel."""
+"""Strided 1x1 convolutions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import Tensor, nn
 class Pointwise(nn.Conv2d):
     """A 1x1 convolution without bias that takes every ``stride``-th pixel first, then mixes channels.
 
-    The same numbers, parameter and name as the strided form. PyTorch's CPU kernel for that one (oneDNN 3.12 on AVX-512)
-    ends the process in its backward pass when few channels lie channels-last.
+    Same values, parameter and name as the strided form. PyTorch's CPU kernel for that one (oneDNN 3.12 on AVX-512)
+    crashes the process in its backward pass when there are few channels in channels-last layout.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int = 1) -> None:

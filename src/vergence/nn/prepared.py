@@ -1,5 +1,5 @@
-"""Convolutions made ready once for a CPU, and without gradients: the bias, the ReLU and a sum with what is there are
-part of them, so that results go to memory once.
+"""Convolutions prepared once for inference on a CPU: bias, ReLU and the sum with an existing output are fused, so that
+results are written to memory once.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from vergence.ops.scale import add_pointwise
 from vergence.ops.winograd import tiled_convolution, tiled_kernel
 
 FEWEST = 32
-"""Channels from which on fewer products are worth their sums."""
+"""Number of channels from which Winograd's fewer products outweigh its additional sums."""
 
 
 def quick(x: Tensor) -> torch.dtype | None:
-    """The type in which pictures can be convolved by what was `Prepared`, if they can: real ones in single precision,
-    on a CPU, without gradients. That is bfloat16 under autocast to it, where the processor multiplies in it."""
+    """The type in which `Prepared` convolutions can process images, or None if they cannot: real tensors in float32, on
+    a CPU, without gradients. Under autocast to bfloat16 it is bfloat16, where the processor supports it."""
     here = type(x) is Tensor and x.device.type == "cpu" and x.dtype == torch.float32
     if not here or torch.is_grad_enabled() or torch.compiler.is_compiling():
         return None
@@ -31,7 +31,7 @@ def quick(x: Tensor) -> torch.dtype | None:
 
 @cache
 def fused() -> Any:
-    """PyTorch's fused convolutions (oneDNN's), where it has them."""
+    """PyTorch's fused convolutions (oneDNN's), or None where it lacks them."""
     able = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
     return torch.ops.mkldnn if able else None
 
@@ -44,9 +44,9 @@ def halves() -> bool:
 
 
 class Prepared:
-    """Pictures (B, I, H, W) convolved by a kernel (O, I, k, k) with a bias: (B, O, H', W'), channels last in memory.
+    """Images (B, I, H, W) convolved by a kernel (O, I, k, k) with a bias: (B, O, H', W'), channels last in memory.
 
-    The result is of the type of the pictures. A negative ``padding`` cuts off what it would add.
+    The output has the type of the images. A negative ``padding`` crops instead.
     """
 
     def __init__(self, kernel: Tensor, bias: Tensor | None, stride: int = 1, padding: int = 0) -> None:
@@ -56,15 +56,15 @@ class Prepared:
         self.packed: dict[torch.dtype, tuple[Tensor, Tensor | None]] = {}
 
     def __call__(self, x: Tensor, rectified: bool = True) -> Tensor:
-        """The convolution, and its ReLU if asked for."""
+        """The convolution, followed by a ReLU if ``rectified``."""
         return self._made(*self._within(x), rectified)
 
     def _made(self, x: Tensor, padding: int, rectified: bool) -> Tensor:
         if self.tiles is not None:
-            # In the kernel's type: the sums of halves would lose too many digits.
-            made = tiled_convolution(x.to(self.tiles.dtype), self.tiles, self.bias, padding)
-            # Of tiles that reach over the border a part is kept: the ReLU puts that together as well.
-            return (torch.relu(made) if rectified else made).to(x.dtype)
+            # In the kernel's type: Winograd's sums lose too many digits in half precision.
+            out = tiled_convolution(x.to(self.tiles.dtype), self.tiles, self.bias, padding)
+            # Cropping tiles at the border leaves a strided view: the ReLU also makes it contiguous.
+            return (torch.relu(out) if rectified else out).to(x.dtype)
         if fused() is None:
             return _rectified(F.conv2d(x, *self._typed(x), self.stride, padding), rectified)
         after = "relu" if rectified else "none"
@@ -72,12 +72,12 @@ class Prepared:
         return result
 
     def add_to(self, out: Tensor, x: Tensor, rectified: bool = True) -> Tensor:
-        """The convolution added to what is in ``out``, and the ReLU of that."""
+        """Adds the convolution to ``out`` in place, followed by a ReLU if ``rectified``."""
         x, padding = self._within(x)
         if not rectified and self.kernel.shape[-1] == self.stride == 1 and not padding:
             kernel, bias = self._typed(x)
-            made = add_pointwise(out, x, kernel.flatten(1))  # oneDNN is slow at it for some sizes
-            return made if bias is None else made.add_(bias.view(-1, 1, 1))
+            summed = add_pointwise(out, x, kernel.flatten(1))  # oneDNN is slow at it for some sizes
+            return summed if bias is None else summed.add_(bias.view(-1, 1, 1))
         if fused() is None or self.tiles is not None:
             return _rectified(out.add_(self._made(x, padding, rectified=False)), rectified)
         after = "relu" if rectified else None
@@ -96,7 +96,7 @@ class Prepared:
         return self.kernel.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype)
 
     def _weights(self, x: Tensor, padding: int) -> tuple[Any, ...]:
-        """What a fused convolution takes: the kernel in its own order, the bias, and how to go."""
+        """The arguments of a fused convolution: packed kernel, bias, padding, stride, dilation and groups."""
         how = [padding] * 2, [self.stride] * 2, [1, 1], 1
         if x.dtype not in self.packed:
             pack: Any = torch._C._nn.mkldnn_reorder_conv2d_weight

@@ -56,7 +56,7 @@ class PreBottleneck(nn.Module):
 class PreResNet(Stages):
     """A 3x3 stem, three stages at strides 1, 2, 2, BN-ReLU, global average, linear classifier.
 
-    ``head="mixed"`` is the nonlocal authors': a 1x1 convolution with BN-ReLU before the average and dropout after it.
+    ``head="mixed"`` is the nonlocal authors' head: a 1x1 convolution with BN-ReLU before the average, dropout after it.
     """
 
     def __init__(

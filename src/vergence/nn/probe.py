@@ -1,4 +1,4 @@
-"""What happens inside a network: the outputs of its modules, and the cells of a map under points of a picture."""
+"""Inspecting a network: the outputs of its modules, and the cells of a feature map under points of an image."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 def caught(
     modules: Mapping[str, nn.Module], call: Callable[[], Any], inputs: bool = False
 ) -> tuple[Any, dict[str, Any]]:
-    """What ``call()`` returns, and by name what the modules gave while it ran (or what they got, with ``inputs``).
+    """The result of ``call()``, and by name the outputs of modules while it ran (or their inputs, with ``inputs``).
 
-    Of a module that is called several times, the last counts; one that is not called is left out.
+    For a module called several times, the last call counts; one that is not called is left out.
     """
     seen: dict[str, Any] = {}
 
@@ -38,7 +38,7 @@ def caught(
 
 def cells(x: Tensor, points: Sequence[tuple[float, float]]) -> Tensor:
     """The positions (P,) of a map (B, C, h, w) or of the middle frame of (B, C, t, h, w) under points (x, y), given as
-    shares of the width and height."""
+    fractions of the width and height."""
     *frames, height, width = x.shape[2:]
     start = frames[0] // 2 * height * width if frames else 0
     index = [start + min(int(v * height), height - 1) * width + min(int(u * width), width - 1) for u, v in points]

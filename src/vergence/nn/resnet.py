@@ -56,8 +56,8 @@ class Bottleneck(nn.Module):
 class ResNet(Stages):
     """ResNet-18 (basic blocks, depths 2-2-2-2), ResNet-50 (bottlenecks, 3-4-6-3) and their relatives.
 
-    ``last_stride=1`` keeps the last stage at the size of the one before, as re-identification and detection like it.
-    Without classes there is no classifier, and what comes out is the average of the last map.
+    ``last_stride=1`` keeps the last stage at the size of the one before, as is usual in re-identification and
+    detection. With 0 classes there is no classifier, and the output is the average of the last map.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ResNet(Stages):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def stem(self, x: Tensor) -> Tensor:
-        """Images (B, 3, H, W) to what the first stage takes, at a quarter of their size."""
+        """Images (B, 3, H, W) to the input of the first stage, at a quarter of their size."""
         return self.maxpool(F.relu(self.bn1(self.conv1(x))))
 
     def forward(self, x: Tensor) -> Tensor:

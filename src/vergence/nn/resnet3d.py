@@ -1,9 +1,9 @@
-"""3D residual networks for clips: the "I3D" ResNets of the nonlocal papers and the ResNeXts of 3D (Hara et al., 2018;
-Carreira & Zisserman, 2017).
+"""3D residual networks for clips: the "I3D" ResNets of the nonlocal papers and 3D ResNeXts (Hara et al., 2018; Carreira
+& Zisserman, 2017).
 
-Bottlenecks have 3x3x3 kernels and halve time where they halve the picture. Parameter names are those of the image
+Bottlenecks have 3x3x3 kernels and halve time where they halve the image. Parameter names are those of the image
 networks and of the public 3D weights, so that the latter load and the former can be inflated (:func:`inflate`).
-Clips are (B, T, 3, H, W), as everywhere; the maps inside are (B, C, T, H, W), and so is what an inserted block gets.
+Clips are (B, T, 3, H, W), as everywhere; the maps inside, and the inputs of inserted blocks, are (B, C, T, H, W).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from vergence.core.errors import VergenceError
 from vergence.nn.stages import Insert, Stages
 
 Edges = Literal["zeros", "repeated"]
-"""What a convolution finds before the first and after the last frame: nothing, as published, or that frame again."""
+"""Temporal padding before the first and after the last frame: zeros, as published, or that frame repeated."""
 Stem = Literal["published", "small"]
 
 
 class Conv3d(nn.Conv3d):
-    """A convolution over time and space that keeps the size but for its stride, without bias."""
+    """A convolution over time and space without bias, padded to keep the size up to its stride."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Conv3d(nn.Conv3d):
 class Pointwise3d(nn.Conv3d):
     """A 1x1x1 convolution without bias that takes every ``stride``-th place first, then mixes channels.
 
-    The same numbers, parameter and name as the strided form; see :class:`vergence.nn.pointwise.Pointwise`.
+    Same values, parameter and name as the strided form; see :class:`vergence.nn.pointwise.Pointwise`.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int | tuple[int, int, int] = 1) -> None:
@@ -64,7 +64,7 @@ class Pointwise3d(nn.Conv3d):
 class Bottleneck3d(nn.Module):
     """1x1x1-BN-ReLU, 3x3x3-BN-ReLU (with the stride), 1x1x1-BN to ``expansion`` times the width, and the input added.
 
-    In a ResNeXt the 3x3x3 convolution has ``groups``: channels of one mix with none of another.
+    In a ResNeXt the 3x3x3 convolution has several ``groups``.
     """
 
     def __init__(
@@ -95,15 +95,15 @@ class Bottleneck3d(nn.Module):
 class ResNet3d(Stages):
     """A 3D ResNet: with the defaults the 50 layers that the nonlocal papers call I3D.
 
-    The stem is 7x7x7 at stride (1, 2, 2) with a maximum over 3x3x3 at stride 2, as published, or for ``small`` clips
-    3x3x3 at stride 1 without a maximum; it gives a quarter of the channels of the first stage. Stages are at strides
-    1, 2, 2, ... in time and space.
+    The stem is 7x7x7 at stride (1, 2, 2) with 3x3x3 max pooling at stride 2, as published, or for ``small`` clips 3x3x3
+    at stride 1 without pooling; it has a quarter of the channels of the first stage. Stages have strides 1, 2, 2, ...
+    in time and space.
 
     Depths 3-4-23-3, widths 128 to 1024, 32 groups and an expansion of 2 are the 3D ResNeXt-101 of Hara et al.
 
-    Inflated from an image network, one with ``edges="repeated"`` sees a clip of one picture as the image network sees
-    the picture. With zeros, as published, that holds only for frames so far from the first and the last that no kernel
-    reaches beyond those.
+    Inflated from an image network, one with ``edges="repeated"`` computes for a clip that repeats one image what the
+    image network computes for it. With zeros, as published, that holds only for frames so far from both ends that no
+    kernel reaches beyond them.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class ResNet3d(Stages):
         super().__init__()
         if groups < 1 or expansion < 1 or any(width % groups for width in widths) or widths[0] * expansion % 4:
             raise VergenceError(
-                f"groups must divide every width, and 4 what the first stage gives; got {groups} groups of "
+                f"groups must divide every width, and 4 the channels of the first stage; got {groups} groups, widths "
                 f"{tuple(widths)} and an expansion of {expansion}"
             )
         small, first = stem == "small", widths[0] * expansion // 4
@@ -145,7 +145,7 @@ class ResNet3d(Stages):
 
 
 class _Bottlenecks:
-    """Makes bottlenecks that are alike but for their width and stride."""
+    """Builds bottlenecks that differ only in width and stride."""
 
     def __init__(self, edges: Edges, groups: int, expansion: int) -> None:
         self.edges, self.groups, self.expansion = edges, groups, expansion
@@ -162,22 +162,23 @@ def channels_first(clip: Tensor) -> Tensor:
 
 
 def initialise(network: nn.Module) -> None:
-    """Convolutions as He et al. (2015) initialise them, by what goes out."""
+    """Initialise convolutions as He et al. (2015), by fan-out."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.Conv3d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
 
 def inflate(network: nn.Module, state: Mapping[str, Tensor]) -> tuple[str, ...]:
-    """Give a network for clips the weights of an image network (Carreira & Zisserman, 2017); the names it leaves alone.
+    """Load the weights of an image network into one for clips (Carreira & Zisserman, 2017); returns the names of the
+    parameters that keep their values.
 
-    A kernel is spread evenly over time, so that the sum over time is the picture's. A pseudo-3D network takes spatial
-    kernels as they are; its temporal ones stay as they are made. So do inserted blocks, and a classifier of other
-    classes.
+    A kernel is spread evenly over time, so that its sum over time is the image kernel. A pseudo-3D network takes
+    spatial kernels unchanged; its temporal ones keep their initial values. So do inserted blocks, and a classifier with
+    another number of classes.
     """
     rename = getattr(network, "image_name", lambda name: name)
     own = network.state_dict()
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     for name, weight in own.items():
         image = state.get(rename(name))
         if image is None or (name.startswith("fc.") and image.shape != weight.shape):
@@ -190,10 +191,10 @@ def inflate(network: nn.Module, state: Mapping[str, Tensor]) -> tuple[str, ...]:
                 f"the image network's {rename(name)!r} is {tuple(image.shape)}, which cannot be inflated to "
                 f"{tuple(weight.shape)}"
             )
-        found[name] = inflated.to(weight)
-    if not any(name.startswith("layer") for name in found):
-        some = f"of names like {next(iter(state))!r}" if state else "without weights"
-        raise VergenceError(f"expected the weights of a ResNet, with names like 'layer1.0.conv1.weight'; got {some}")
+        weights[name] = inflated.to(weight)
+    if not any(name.startswith("layer") for name in weights):
+        names = f"names like {next(iter(state))!r}" if state else "no weights"
+        raise VergenceError(f"expected the weights of a ResNet, with names like 'layer1.0.conv1.weight'; got {names}")
     with torch.no_grad():
-        network.load_state_dict(found, strict=False)
-    return tuple(name for name in own if name not in found)
+        network.load_state_dict(weights, strict=False)
+    return tuple(name for name in own if name not in weights)

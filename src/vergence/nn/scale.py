@@ -1,7 +1,7 @@
-"""Layers of scale-equivariant networks: what `vergence.ops.scale` computes, with weights.
+"""Layers of scale-equivariant networks: the operators of `vergence.ops.scale` with learned weights.
 
-Functions on scale and place are (B, C, S, H, W). In evaluation a layer draws its kernels once and keeps them until the
-weights change.
+Functions on scale and place are (B, C, S, H, W). In evaluation a layer computes its kernels once and caches them until
+the weights change.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from vergence.ops.scale import (
 
 Kernels = list[Tensor]
 FEWEST = 16
-"""Channels that are worth filtering one by one."""
+"""Number of channels from which separable filtering pays off."""
 LEAST_GAIN = 2.5
-"""How many places for a function make filtering and mixing cheaper than a convolution: measured on a CPU."""
+"""Kernel places per basis function from which filtering and mixing is cheaper than a convolution; measured on a CPU."""
 BORDERS: tuple[Border, Border] = ("circular", "zeros")
-"""The padding technique: pictures wrap round in training, so that no place is special, and end in evaluation."""
+"""The padding technique: circular in training, so that no place is special, and zeros in evaluation."""
 
 
 class _Steered(nn.Module):
-    """Weights over the Hermite basis, and the kernels that they draw."""
+    """Weights over the Hermite basis, and the kernels computed from them."""
 
     functions: Tensor
 
@@ -61,7 +61,7 @@ class _Steered(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Kernels at the smallest scale get the energy of PyTorch's plain ones with ``order`` places a side."""
+        """Initialise kernels at the smallest scale to the energy of PyTorch's plain kernels of side ``order``."""
         _reset(self.weight)
 
     def _lay_functions(self) -> None:
@@ -69,27 +69,27 @@ class _Steered(nn.Module):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self._lay_functions()  # from their definition: float64 made of float32 would have the digits of float32
+        self._lay_functions()  # from their definition: float64 converted from float32 would keep its rounding
         return self
 
     def sides(self, like: Tensor) -> tuple[Tensor, ...]:
-        """The functions (order, k) of each scale, in the type of a tensor."""
+        """The basis functions (order, k) of each scale, in the type of ``like``."""
         return self.functions.to(like.dtype).split(list(self.sizes), 1)
 
     @property
     def border(self) -> Border:
-        """What is beyond the border now."""
+        """The border mode of the current mode, training or evaluation."""
         return self.borders[0 if self.training else 1]
 
     @property
     def separable(self) -> list[bool]:
-        """Of each scale, whether its kernel is cheaper as two filters and a mixture, on a CPU: when its places
-        outnumber its functions enough, and there are enough channels to filter at once."""
+        """For each scale, whether its kernel is cheaper as two 1D filters and a mixture, on a CPU: when its places
+        sufficiently outnumber its functions, and there are enough channels."""
         able = self.weight.device.type == "cpu" and self.weight.shape[1] >= FEWEST
         return [able and k * k > LEAST_GAIN * self.order**2 for k in self.sizes]
 
     def kernels(self) -> Kernels:
-        """One a scale, each of its own size. Kept in evaluation, drawn anew in training."""
+        """One kernel per scale, each of its own size. Cached in evaluation, recomputed in training."""
 
         def make() -> Kernels:
             return scale_kernels(self.weight, self.sides(self.weight), self.separable)
@@ -97,17 +97,17 @@ class _Steered(nn.Module):
         return make() if self.training else self._kept(make, self.weight)
 
     def drawn(self) -> list[Kernels]:
-        """All as plain ones (O, I, k, k): for each scale, one for each that it reaches."""
+        """All kernels as plain ones (O, I, k, k): for each scale, one per scale it reaches."""
         plain = scale_kernels(self.weight, self.sides(self.weight), [False] * len(self.sizes))
         return [[*kernel.unbind(2)] if kernel.dim() == 5 else [kernel] for kernel in plain]
 
     def placed(self, side: int, crop: int) -> tuple[int, int]:
-        """Stride and padding for a kernel of that side, without ``crop`` places of each border."""
+        """Stride and padding for a kernel of that side, with ``crop`` places cut from each border of the output."""
         return self.stride, self.padding - crop * self.stride - (self.size - side) // 2
 
     def start_from(self, kernel: Tensor) -> None:
-        """Take over a plain kernel (O, I, K, K): drawn at the smallest scale, or the nearest that the basis can; what
-        reaches other scales becomes zero."""
+        """Set the weights so that the kernel at the smallest scale is a plain kernel (O, I, K, K), or the nearest in
+        the basis; weights to other scales become zero."""
         weight = kernel_weights(kernel.detach().double(), hermite_basis(self.size, self.scales, self.order)[0])
         with torch.no_grad():
             self.weight.zero_()
@@ -121,11 +121,11 @@ class _Steered(nn.Module):
 
 
 class LiftingConv2d(_Steered):
-    """From pictures to functions of scale and place: (B, inputs, H, W) to (B, outputs, S, H', W').
+    """From images to functions of scale and place: (B, inputs, H, W) to (B, outputs, S, H', W').
 
-    ``size`` is the side of the largest scale's kernel, ``order`` the number of functions a side: the number of
-    parameters is that of a plain convolution of side ``order``. Without one it is the side of the smallest kernel, so
-    that the basis spans what a plain kernel can be.
+    ``size`` is the side of the largest scale's kernel, ``order`` the number of functions per side: the number of
+    parameters is that of a plain convolution of side ``order``. By default it is the side of the smallest kernel, so
+    that the basis spans all plain kernels of that size.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class LiftingConv2d(_Steered):
         return self.convolve(x, self.kernels())
 
     def convolve(self, x: Tensor, kernels: Kernels, bias: Tensor | None = None, crop: int = 0) -> Tensor:
-        """By given kernels, without ``crop`` places of each border."""
+        """Convolve by given kernels, with ``crop`` places cut from each border of the output."""
         return over_scales(torch.cat([*self.by_scale(x, kernels, bias, crop)]), len(kernels))
 
     def by_scale(self, x: Tensor, kernels: Kernels, bias: Tensor | None = None, crop: int = 0) -> Iterator[Tensor]:
@@ -151,7 +151,7 @@ class LiftingConv2d(_Steered):
 class ScaleConv2d(_Steered):
     """From functions of scale and place to the same: (B, inputs, S, H, W) to (B, outputs, S, H', W').
 
-    ``extent`` is how many scales a kernel reaches, itself and those above it.
+    ``extent`` is the number of scales that a kernel covers, its own and those above it.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class ScaleConv2d(_Steered):
         return self.convolve(x, self.kernels())
 
     def convolve(self, x: Tensor, kernels: Kernels, bias: Tensor | None = None, crop: int = 0) -> Tensor:
-        """By given kernels, without ``crop`` places of each border."""
+        """Convolve by given kernels, with ``crop`` places cut from each border of the output."""
         return over_scales(torch.cat([*self.by_scale(x, kernels, bias, crop)]), len(kernels))
 
     def by_scale(self, x: Tensor, kernels: Kernels, bias: Tensor | None = None, crop: int = 0) -> Iterator[Tensor]:
@@ -183,26 +183,26 @@ class ScalePointwise2d(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """PyTorch's rule for plain kernels."""
+        """Initialise as PyTorch does plain kernels."""
         _reset(self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         return pointwise_scale_convolution(x, self.weight)
 
     def kernels(self) -> Kernels:
-        """The one there is."""
+        """The single kernel."""
         return [self.weight]
 
     def drawn(self) -> list[Kernels]:
-        """One (O, I, 1, 1) for each scale that is reached, at whatever scale."""
+        """One kernel (O, I, 1, 1) per scale it reaches, the same at every scale."""
         return [[tap[..., None, None] for tap in self.weight.unbind(2)]]
 
     def placed(self, side: int, crop: int) -> tuple[int, int]:
-        """Stride and padding: a crop is one of the input."""
+        """Stride and padding: cropping the output crops the input."""
         return 1, -crop
 
     def convolve(self, x: Tensor, kernels: Kernels, bias: Tensor | None = None, crop: int = 0) -> Tensor:
-        """By a given kernel, without ``crop`` places of each border."""
+        """Convolve by a given kernel, with ``crop`` places cut from each border."""
         return pointwise_scale_convolution(cropped(x, crop), kernels[0], bias)
 
     def by_scale(self, x: Tensor, kernels: Kernels, bias: Tensor | None = None, crop: int = 0) -> Iterator[Tensor]:
@@ -210,14 +210,14 @@ class ScalePointwise2d(nn.Module):
         yield from by_scale(self.convolve(x, kernels, bias, crop))
 
     def start_from(self, kernel: Tensor) -> None:
-        """Take over a plain kernel (O, I, 1, 1); what reaches other scales becomes zero."""
+        """Copy a plain kernel (O, I, 1, 1); weights to other scales become zero."""
         with torch.no_grad():
             self.weight.zero_()
             self.weight[:, :, 0].copy_(kernel[:, :, 0, 0])
 
 
 class ScaleBatchNorm2d(nn.BatchNorm2d):
-    """Batch norm with one mean and variance a channel, over batch, scales and places of (B, C, S, H, W)."""
+    """Batch norm with one mean and variance per channel, over batch, scales and places of (B, C, S, H, W)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return over_scales(super().forward(pictures(x)), x.shape[2])
@@ -231,7 +231,7 @@ class ScaleMaxPool2d(nn.MaxPool2d):
 
 
 class ScalePool(nn.Module):
-    """No more scales: (B, C, S, H, W) to (B, C, H, W), the greatest over scales or the first alone."""
+    """Pooling over scales: (B, C, S, H, W) to (B, C, H, W), the maximum or the first scale alone."""
 
     def __init__(self, how: Pooling = "max") -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """Self-attention over the positions of a map, whole and compressed to a grid of landmarks (CSALR, IJCAI 2020).
 
 All of them are ``O = I + α · fuse(A V)`` with queries, keys and values by 1x1 convolutions, and start as the identity
-(α is 0). They differ in what stands for the attention map ``A``; primes are means over the patches of a grid, and ``S``
-is 1 where a position lies in a patch:
+(α is 0). They differ in the attention map ``A``; primes are means over the patches of a grid, and ``S`` is 1 where a
+position lies in a patch:
 
 ======================  ===================================================================  =========
 layer                   attention                                                            cost
@@ -14,7 +14,7 @@ without the indicator   the same without ``S`` and ``1`` (Eqs. 11-12)           
 nearest landmark        ``S · softmax(Q' Kᵀ)``                                               n m C
 ======================  ===================================================================  =========
 
-With several groups each has a share of the channels and an attention map of its own; a 1x1 convolution fuses them.
+With several groups, each has a share of the channels and its own attention map; a 1x1 convolution fuses them.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError
 from vergence.ops import Affinity, SoftmaxAffinity
-from vergence.ops.attention import ThinSoftmaxAffinity
+from vergence.ops.affinity import ThinSoftmaxAffinity
 from vergence.ops.lowrank import InPatch, LowRank, SoftmaxInPatch, landmark_block, plain_block
 from vergence.ops.patches import Patches
 
 
 class SelfAttention2d(nn.Module):
-    """Every position looks at every other (Eqs. 1-2), through fused attention."""
+    """Every position attends to every other (Eqs. 1-2), by fused attention."""
 
     def __init__(self, channels: int, inner: int | None = None, groups: int = 1, temperature: float = 1.0) -> None:
-        """``inner`` is the width of queries and keys in each group: an eighth of its channels and at least 16, unless
-        given. Logits are divided by ``temperature``; the paper has 1."""
+        """``inner`` is the width of queries and keys in each group, by default an eighth of its channels and at least
+        16. Logits are divided by ``temperature``; the paper uses 1."""
         super().__init__()
         if groups < 1 or channels < 1 or channels % groups:
-            raise VergenceError(f"{channels} channels cannot be shared by {groups} groups of attention")
+            raise VergenceError(f"attention needs channels divisible by its groups, got {channels} and {groups} groups")
         self.channels, self.groups = channels, groups
         self.inner = max(channels // groups // 8, 16) if inner is None else inner
         if self.inner < 1:
@@ -53,20 +53,20 @@ class SelfAttention2d(nn.Module):
         self.alpha = nn.Parameter(torch.zeros(()))
 
     def affinity(self, query: Tensor, key: Tensor, height: int, width: int) -> Affinity:
-        """What stands for the attention map, for queries and keys (groups, B, N, inner)."""
+        """The attention map, or its approximation, for queries and keys (groups, B, N, inner)."""
         return SoftmaxAffinity(query, key)
 
     def maps(self, x: Tensor) -> Affinity:
-        """The attention maps of a feature map (B, C, H, W), one a group."""
+        """The attention maps of a feature map (B, C, H, W), one per group."""
         return self.affinity(*self.queries_and_keys(x), x.shape[-2], x.shape[-1])
 
     def queries_and_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Of a map (B, C, H, W): (groups, B, N, inner) each."""
+        """Queries and keys of a map (B, C, H, W): (groups, B, N, inner) each."""
         query, key = self._project(x, self.query, self.key)
         return query / self.temperature, key
 
     def mix(self, x: Tensor) -> Tensor:
-        """What attention takes from everywhere, before the gate and the residual: (B, C, H, W) to the same."""
+        """The output of attention before the gate and the residual: (B, C, H, W) to the same shape."""
         query, key, value = self._project(x, self.query, self.key, self.value)
         maps = self.affinity(query / self.temperature, key, x.shape[-2], x.shape[-1])
         mixed = maps @ value  # (groups, B, N, C / groups)
@@ -79,21 +79,21 @@ class SelfAttention2d(nn.Module):
         return torch.addcmul(x, self.alpha.to(x.dtype), self.mix(x).to(x.dtype))
 
     def attention(self, x: Tensor, index: Tensor) -> Tensor:
-        """What positions ``index`` (P,) of a map (B, C, H, W) look at, the mean over groups: (B, P, H, W)."""
+        """The attention of positions ``index`` (P,) of a map (B, C, H, W), averaged over groups: (B, P, H, W)."""
         return self.maps(x).rows(index).mean(0).unflatten(-1, x.shape[-2:])
 
     def _project(self, x: Tensor, *layers: nn.Conv2d) -> tuple[Tensor, ...]:
-        """1x1 convolutions of a map, each as (groups, B, N, channels): one product for all, a group a matrix."""
-        tokens = x.flatten(2).mT.flatten(0, 1)  # (B N, C): the map as it lies in memory, if channels come last
+        """1x1 convolutions of a map, each as (groups, B, N, channels), by one batched product over groups."""
+        tokens = x.flatten(2).mT.flatten(0, 1)  # (B N, C): a view, if the map is channels-last in memory
         weights = [layer.weight.unflatten(0, (self.groups, -1)).flatten(2) for layer in layers]  # (groups, out, in)
         biases = [layer.bias.unflatten(0, (self.groups, 1, -1)) for layer in layers if layer.bias is not None]
         grouped = tokens.unflatten(1, (self.groups, -1)).movedim(1, 0)
-        made = torch.baddbmm(torch.cat(biases, -1), grouped, torch.cat(weights, 1).mT)
-        return made.unflatten(1, (x.shape[0], -1)).split([w.shape[1] for w in weights], -1)
+        projected = torch.baddbmm(torch.cat(biases, -1), grouped, torch.cat(weights, 1).mT)
+        return projected.unflatten(1, (x.shape[0], -1)).split([w.shape[1] for w in weights], -1)
 
 
 class CompressedSelfAttention2d(SelfAttention2d):
-    """CSA: landmarks look at every position, and each position takes a weighted mean of what they found."""
+    """CSA: landmarks attend to every position, and each position takes a weighted mean of their results."""
 
     def __init__(
         self,
@@ -132,8 +132,8 @@ class CompressedSelfAttentionLowRank2d(CompressedSelfAttention2d):
 
 
 class PlainLowRank2d(CompressedSelfAttention2d):
-    """CSALR without the patch indicator (Eqs. 11-12). Smooth maps make the block nearly singular, so an inverse is of
-    no use: what is below a twentieth of its largest singular value is left out of a pseudo-inverse."""
+    """CSALR without the patch indicator (Eqs. 11-12). Smooth maps make the block nearly singular, so it uses a
+    pseudo-inverse that drops singular values below a twentieth of the largest."""
 
     @staticmethod
     def compressed(query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:
@@ -142,7 +142,7 @@ class PlainLowRank2d(CompressedSelfAttention2d):
 
 
 class NearestLandmark2d(CompressedSelfAttention2d):
-    """The control: each position takes what the landmark of its own patch found, and nothing is inverted."""
+    """The baseline: each position takes the result of its own patch's landmark, without any inverse."""
 
     @staticmethod
     def compressed(query: Tensor, key: Tensor, query_: Tensor, key_: Tensor, patches: Patches) -> LowRank:

@@ -14,10 +14,10 @@ from vergence.ops.setconv import set_convolution
 
 
 class SetConv(nn.Module):
-    """PointNet++-like convolution on a graph: neighbours' features beside the vectors to them, three layers, maximum.
+    """PointNet++-like convolution on a graph: neighbours' features and edge vectors, three layers, max pooling.
 
-    Each layer is a product without bias, an instance norm over all edges of a cloud, and a leaky ReLU. A vector added
-    to all features or all points changes nothing: the first norm takes it out.
+    Each layer is linear without bias, with an instance norm over all edges of a cloud and a leaky ReLU. A vector added
+    to all features or all points changes nothing: the first norm removes it.
     """
 
     def __init__(self, inputs: int, outputs: int, layers: int = 3, slope: float = 0.1) -> None:
@@ -37,5 +37,5 @@ class SetConv(nn.Module):
             of_features, of_edges = first.to(kind).split([first.shape[1] - 3, 3], 1)
             centre = F.linear(points.to(kind), of_edges)
             near = F.linear(features.to(kind), of_features) + centre
-            made = set_convolution(near, centre, neighbours, weights, scales, shifts, self.slope)
-            return made.to(features.dtype)
+            pooled = set_convolution(near, centre, neighbours, weights, scales, shifts, self.slope)
+            return pooled.to(features.dtype)

@@ -1,4 +1,4 @@
-"""Backbones as stages of residual blocks, with room for other blocks in between."""
+"""Backbones as stages of residual blocks, with other blocks inserted between them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from vergence.core.errors import VergenceError
 
 Insert = Callable[[int], nn.Module]
-"""Makes a module for so many channels."""
+"""Builds a module for the given number of channels."""
 
 
 class Residual(Protocol):
-    """Makes a residual block of so many input channels, width and stride."""
+    """Builds a residual block for a number of input channels, a width and a stride."""
 
     expansion: int
 
@@ -22,7 +22,7 @@ class Residual(Protocol):
 
 
 class Stage(nn.Module):
-    """Residual blocks in a row, named ``0``, ``1``, ... as in the public weights; ``after_1`` is what comes after 1."""
+    """Residual blocks in a row, named ``0``, ``1``, ... as in the public weights; ``after_1`` is inserted after 1."""
 
     def __init__(self, blocks: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Stage(nn.Module):
 class Stages(nn.Module):
     """A backbone with stages ``layer1``, ``layer2``, ...
 
-    ``at`` names residual blocks as ``layer3.4``, the fifth of the third stage; ``insert`` makes what comes after each.
+    ``at`` names residual blocks as ``layer3.4``, the fifth of the third stage; ``insert`` builds the block after each.
     """
 
     def add_stages(
@@ -61,8 +61,8 @@ class Stages(nn.Module):
         insert: Insert | None,
         strides: Sequence[int] | None = None,
     ) -> int:
-        """Make the stages, the first at stride 1 and the others at 2 (or as given), and insert; the channels that
-        come out."""
+        """Build the stages, the first at stride 1 and the others at 2 (or as given), and insert blocks; returns the
+        number of output channels."""
         strides = strides or [1, *[2] * (len(depths) - 1)]
         places = {}
         for number, (depth, width, stride) in enumerate(zip(depths, widths, strides, strict=True), 1):
@@ -82,14 +82,14 @@ class Stages(nn.Module):
         return inputs
 
     def run_stages(self, x: Tensor) -> Tensor:
-        """Through all stages and what is inserted."""
+        """Apply all stages and inserted blocks."""
         for number in range(1, self.stage_count + 1):
             x = self.get_submodule(f"layer{number}")(x)
         return x
 
     @property
     def inserted(self) -> dict[str, nn.Module]:
-        """What was inserted, by the residual block it comes after."""
+        """The inserted blocks, by the residual block they follow."""
         return {p: self.get_submodule(f"{p.partition('.')[0]}.{_after(p)}") for p in self.inserted_at}
 
 

@@ -1,4 +1,4 @@
-"""Operators over time at a fixed position, and :class:`Aligned`, which makes any of them follow what moves.
+"""Operators over time at a fixed position, and :class:`Aligned`, which makes any of them follow motion.
 
 All map features (B, T, N, C), patches in a row, to the same shape, and start as the identity or nearly.
 """
@@ -19,7 +19,7 @@ from vergence.ops.assignment import Method
 
 
 class TemporalAttention(nn.Module):
-    """Self-attention over the T tokens of each position (Bertasius et al., 2021), through a linear layer, added."""
+    """Self-attention over the T tokens of each position (Bertasius et al., 2021), a linear layer, and a residual."""
 
     def __init__(self, width: int, heads: int, drop_path: float = 0.0) -> None:
         super().__init__()
@@ -29,15 +29,15 @@ class TemporalAttention(nn.Module):
         self.drop_path = DropPath(drop_path)
 
     def forward(self, x: Tensor, order: Tensor | None = None) -> Tensor:
-        """Along positions, or along an order (B, T, N): one copy brings time inside, either way."""
+        """Attend along fixed positions, or along an order (B, T, N); either takes one copy."""
         tokens = self.norm(x)
         tokens = tokens.transpose(1, 2).contiguous() if order is None else tracks(tokens, order)
-        found = self.fc(self.attn(tokens.flatten(0, 1))).view(tokens.shape)
-        return x + self.drop_path(found.transpose(1, 2) if order is None else from_tracks(found, order))
+        attended = self.fc(self.attn(tokens.flatten(0, 1))).view(tokens.shape)
+        return x + self.drop_path(attended.transpose(1, 2) if order is None else from_tracks(attended, order))
 
 
 class TemporalConv(nn.Module):
-    """A convolution of three frames in each channel, added; with weights of 0, as made, it is the identity."""
+    """A depthwise convolution over three frames, with a residual; initialised to zero, so it starts as the identity."""
 
     def __init__(self, width: int, drop_path: float = 0.0) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class TemporalConv(nn.Module):
         self.drop_path = DropPath(drop_path)
 
     def forward(self, x: Tensor) -> Tensor:
-        # Three products of whole frames: PyTorch's depthwise convolution would want channels first.
+        # Three products of whole frames: PyTorch's depthwise convolution would need channels first.
         padded = F.pad(self.norm(x), (0, 0, 0, 0, 1, 1))
         frames = x.shape[1]
         summed = sum(self.weight[k] * padded[:, k : k + frames] for k in range(3))
@@ -55,8 +55,8 @@ class TemporalConv(nn.Module):
 
 
 class TemporalShift(nn.Module):
-    """An eighth of the channels comes from the frame before, an eighth from the one after (Lin et al., 2019), through a
-    linear layer, added."""
+    """An eighth of the channels from the previous frame and an eighth from the next one (Lin et al., 2019), a linear
+    layer, and a residual."""
 
     def __init__(self, width: int, drop_path: float = 0.0) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class TemporalShift(nn.Module):
 
 
 class TemporalMean(nn.Module):
-    """Half of each token is its position's mean over time. Nothing to learn."""
+    """The average of each token and its position's mean over time, without parameters."""
 
     def forward(self, x: Tensor) -> Tensor:
         return (x + x.mean(1, keepdim=True)) / 2
@@ -83,11 +83,11 @@ class Alignment:
     """How the frames of a clip are aligned."""
 
     method: Method | Literal["random"] = "exact"
-    """Which assignment; ``random`` is a control, an order that follows nothing."""
+    """The assignment method; ``random`` is a control, an order unrelated to the content."""
     reference: Reference = "previous"
-    """What a frame is matched to: the one before it (as published), or the first."""
+    """The frame that each frame is matched to: the one before it (as published), or the first."""
     after: Literal["restore", "keep"] = "restore"
-    """Whether patches go back to their places after the operator (as published), or stay aligned."""
+    """Whether patches return to their places after the operator (as published), or stay aligned."""
 
     def order(self, x: Tensor) -> Tensor:
         """The order (B, T, N) of features (B, T, N, C); no gradient."""
@@ -101,13 +101,13 @@ class Alignment:
     def along(self, order: Tensor, op: nn.Module, x: Tensor) -> Tensor:
         """An operator applied to features (B, T, N, C) in an order (B, T, N)."""
         if isinstance(op, TemporalAttention) and self.after == "restore":
-            return op(x, order)  # the same for less
+            return op(x, order)  # the same result with fewer copies
         x = op(align(x, order))
         return dealign(x, order) if self.after == "restore" else x
 
 
 class Aligned(nn.Module):
-    """``dealign(op(align(x)))``: an operator over time, without another parameter, along matched patches."""
+    """``dealign(op(align(x)))``: an operator over time along matched patches, without extra parameters."""
 
     def __init__(self, op: nn.Module, alignment: Alignment = Alignment()) -> None:
         super().__init__()
@@ -119,10 +119,10 @@ class Aligned(nn.Module):
 
 
 def _scrambled(x: Tensor) -> Tensor:
-    """An order for each frame that is the same for all clips: what depended on features would change with their last
-    bit, in half precision and from one machine to another."""
+    """A pseudo-random order for each frame, the same for all clips: one that depended on features would change with
+    their rounding, in half precision and from one machine to another."""
     frames, places = torch.arange(x.shape[1]), torch.arange(x.shape[2])
-    # As tensors, for ONNX would round bare numbers to single precision and come to another order.
+    # As tensors, because ONNX would round plain numbers to single precision and produce another order.
     across, along, spread = torch.tensor([12.9898, 78.233, 43758.5453], dtype=torch.float64)
     keys = torch.sin(across * places.double() + along * frames.double()[:, None]) * spread
     keys = keys - keys.floor()

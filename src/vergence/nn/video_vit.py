@@ -1,6 +1,6 @@
 """Vision transformers for clips, with or without attention over time (Bertasius et al., 2021; Arnab et al., 2021).
 
-A clip's tokens are (B, T, N, C) throughout, its class token apart from them.
+A clip's tokens are (B, T, N, C) throughout, with the class token separate.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from vergence.ops.alignment import matches
 Modelling = Literal["averaging", "joint", "factorised"]
 Operator = Literal["attention", "conv", "shift", "mean"]
 Watch = Callable[[int, Literal["enters", "temporal"], Tensor], None]
-"""Is shown the tokens (B, T, N, C) that enter a block, and those after its temporal operator."""
+"""Called with the tokens (B, T, N, C) that enter a block, and with those after its temporal operator."""
 
 
 class FrameBlock(Block):
-    """Attention within each frame; a class token for every frame, (B, T, C)."""
+    """Attention within each frame, with one class token per frame, (B, T, C)."""
 
     def forward(self, cls: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         both = torch.cat([cls.unsqueeze(2), x], 2)
@@ -42,7 +42,7 @@ class JointBlock(Block):
 class FactorisedBlock(Block):
     """An operator over time at each position, then attention within each frame.
 
-    The class token, (B, C), skips the first, takes part in every frame of the second, and moves by the mean.
+    The class token, (B, C), skips the temporal operator, attends in every frame, and takes the mean update.
     """
 
     def __init__(self, width: int, heads: int, temporal: nn.Module, drop_path: float = 0.0) -> None:
@@ -64,8 +64,8 @@ class FactorisedBlock(Block):
 class VideoViT(nn.Module):
     """A ViT on clips (B, T, 3, H, W).
 
-    ``aligned`` names the blocks whose temporal operator follows matched patches; matches are found anew in every one of
-    them, or in every ``share``-th of them and used by those that come after it.
+    ``aligned`` lists the blocks whose temporal operator follows matched patches; matches are computed in each of them,
+    or in every ``share``-th and reused by the following ones.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class VideoViT(nn.Module):
         _check(classes, frames, image, patch, tubelet, width, depth, heads)
         if aligned and (modelling != "factorised" or not set(aligned) <= set(range(depth))):
             raise VergenceError(
-                f"blocks 0 to {depth - 1} of a factorised model can be aligned, got {tuple(aligned)} of a model of "
-                f"{modelling} kind"
+                f"blocks 0 to {depth - 1} of a factorised model can be aligned, got {tuple(aligned)} of a model with "
+                f"modelling={modelling!r}"
             )
         if share < 1 or (share > 1 and alignment.after == "keep"):
             raise VergenceError(
@@ -119,7 +119,7 @@ class VideoViT(nn.Module):
         self.apply(initialise)
         nn.init.trunc_normal_(self.cls_token, std=0.02)
         nn.init.trunc_normal_(self.pos_embed, std=0.02)
-        for block in self.blocks[1:]:  # but for the first, training starts from the image model
+        for block in self.blocks[1:]:  # except for the first block, training starts from the image model
             if isinstance(block, FactorisedBlock) and isinstance(block.temporal, TemporalAttention | TemporalShift):
                 nn.init.zeros_(block.temporal.fc.weight)
 
@@ -132,11 +132,11 @@ class VideoViT(nn.Module):
 
     @property
     def attends_over_time(self) -> bool:
-        """Whether blocks have attention of their own over time."""
+        """Whether blocks have separate attention over time."""
         return any(isinstance(module, TemporalAttention) for module in self.modules())
 
     def embedded(self, clip: Tensor) -> tuple[Tensor, Tensor]:
-        """The class token, (B, C) or one a frame (B, T, C), and tokens (B, T, N, C), with where and when they are."""
+        """The class token, (B, C) or one per frame (B, T, C), and tokens (B, T, N, C), with position embeddings."""
         if clip.dim() != 5 or tuple(clip.shape[1:]) != self.clip:
             expected = " x ".join(map(str, self.clip))
             raise VergenceError(f"clips for this model are (B, T, 3, H, W) with {expected}, got {tuple(clip.shape)}")
@@ -147,7 +147,7 @@ class VideoViT(nn.Module):
         return cls[:, 0], x + self.time_embed.unsqueeze(2)
 
     def run(self, cls: Tensor, x: Tensor, watch: Watch | None = None) -> tuple[Tensor, Tensor]:
-        """The class token and tokens (B, T, N, C) through all blocks."""
+        """The class token and tokens (B, T, N, C) after all blocks."""
         watch = watch or (lambda *_: None)
         order = None
         for index, block in enumerate(self.blocks):
@@ -169,7 +169,7 @@ class VideoViT(nn.Module):
     @torch.no_grad()
     def maps(self, clip: Tensor, block: int | None = None) -> Tensor:
         """Responses (B, T, h, w): the mean over channels of the features before the classifier (Fig. 1), or of those
-        after the temporal operator of a block (Fig. 2; of those that enter it where there is none)."""
+        after the temporal operator of a block (Fig. 2; those that enter the block if it has none)."""
         if block is None:
             tokens = self.norm(self.run(*self.embedded(clip))[1])
         else:
@@ -178,9 +178,9 @@ class VideoViT(nn.Module):
 
     @torch.no_grad()
     def matches(self, clip: Tensor, block: int = 0) -> Tensor:
-        """Which patch of the next frame each patch goes to, (B, T - 1, N), by the tokens that enter a block.
+        """The match of each patch in the next frame, (B, T - 1, N), computed on the tokens that enter a block.
 
-        Whether or not the block aligns them: what a model that does not would have to follow can be seen too.
+        Works for blocks without alignment too, to show the motion in their inputs.
         """
         method = "exact" if self.alignment.method == "random" else self.alignment.method
         try:
@@ -191,14 +191,14 @@ class VideoViT(nn.Module):
     def _seen(self, clip: Tensor, block: int, when: Literal["enters", "temporal"]) -> Tensor:
         if not 0 <= block < len(self.blocks):
             raise VergenceError(f"this model has blocks 0 to {len(self.blocks) - 1}, got {block}")
-        found: list[Tensor] = []
+        recorded: list[Tensor] = []
 
         def watch(index: int, moment: str, tokens: Tensor) -> None:
             if (index, moment) == (block, when):
-                found.append(tokens)
+                recorded.append(tokens)
 
         self.run(*self.embedded(clip), watch)
-        return found[0]
+        return recorded[0]
 
 
 def _operator(kind: Operator, width: int, heads: int, drop_path: float) -> nn.Module:

@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 EPS = 1e-6
-"""What a ViT's layer norms add to the variance."""
+"""Epsilon of a ViT's layer norms."""
 
 
 class DropPath(nn.Module):
-    """In training, leaves out the whole branch of a sample at this rate and scales the others up."""
+    """Stochastic depth: in training, drops the branch of a sample at this rate and scales up the others."""
 
     def __init__(self, rate: float = 0.0) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class DropPath(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention of several heads among L tokens."""
+    """Multi-head self-attention among L tokens."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -38,14 +38,14 @@ class Attention(nn.Module):
         self.proj = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Tokens (B, L, C) to as many."""
+        """Tokens (B, L, C) to the same shape."""
         batch, length, width = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, length, width))
 
 
 class Mlp(nn.Module):
-    """Each token on its own: wider by ``ratio``, GELU, and back."""
+    """A two-layer MLP on each token: wider by ``ratio``, GELU, and back."""
 
     def __init__(self, width: int, ratio: int = 4) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then an MLP, each on normalised tokens and added to what came in."""
+    """A pre-norm transformer block: attention, then an MLP, each with a residual."""
 
     def __init__(self, width: int, heads: int, drop_path: float = 0.0) -> None:
         super().__init__()
@@ -68,15 +68,15 @@ class Block(nn.Module):
         self.drop_path = DropPath(drop_path)
 
     def attended(self, x: Tensor) -> Tensor:
-        """What attention adds to tokens (B, L, C)."""
+        """The attention branch for tokens (B, L, C)."""
         return self.drop_path(self.attn(self.norm1(x)))
 
     def thought(self, x: Tensor) -> Tensor:
-        """What the MLP adds to tokens (B, L, C)."""
+        """The MLP branch for tokens (B, L, C)."""
         return self.drop_path(self.mlp(self.norm2(x)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Tokens (B, L, C) to as many."""
+        """Tokens (B, L, C) to the same shape."""
         x = x + self.attended(x)
         return x + self.thought(x)
 
@@ -111,11 +111,11 @@ def initialise(module: nn.Module) -> None:
 
 
 def resampled(positions: Tensor, grid: tuple[int, int]) -> Tensor:
-    """Embeddings (1, 1 + N, C) of a square grid, the class token's first, for another grid: bicubic, as is usual."""
+    """Position embeddings (1, 1 + N, C) of a square grid, the class token's first, resampled (bicubic) to ``grid``."""
     count = positions.shape[1] - 1
     side = round(count**0.5)
     if side * side != count:
-        raise ValueError(f"position embeddings of {count} patches are not those of a square")
+        raise ValueError(f"position embeddings of {count} patches do not form a square grid")
     if grid == (side, side):
         return positions
     patches = positions[:, 1:].mT.unflatten(2, (side, side))
@@ -125,16 +125,16 @@ def resampled(positions: Tensor, grid: tuple[int, int]) -> Tensor:
 
 def usual_names(state: Mapping[str, Any]) -> dict[str, Tensor]:
     """Weights of an image or video ViT under timm's names, from timm's, torchvision's or TimeSformer's."""
-    for wrapper in ("model_state", "state_dict", "model"):  # what training scripts put weights in
+    for wrapper in ("model_state", "state_dict", "model"):  # keys under which training scripts store weights
         if isinstance(state.get(wrapper), Mapping):
             state = state[wrapper]
-    found = {}
+    renamed = {}
     for name, value in state.items():
         if isinstance(value, Tensor):
             for pattern, usual in _NAMES:
                 name = re.sub(pattern, usual, name)
-            found[name] = value
-    return found
+            renamed[name] = value
+    return renamed
 
 
 _NAMES = tuple(

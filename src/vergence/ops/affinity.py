@@ -1,18 +1,19 @@
-"""Affinities: how much every position looks at every other, held so that the N x N matrix is rarely needed.
+"""Affinities: how strongly every position attends to every other, stored so that the N x N matrix is rarely formed.
 
-A nonlocal block is a graph filter on a graph of positions (`Unifying Nonlocal Blocks`, ICCV 2021). All it asks of the
-graph is the product ``A @ z``:
+A nonlocal block is a graph filter on a graph of positions (`Unifying Nonlocal Blocks`, ICCV 2021). All it needs from
+the graph is the product ``A @ z``:
 
-- :class:`SoftmaxAffinity` gives it through fused attention, in memory linear in N;
-- :class:`FactoredAffinity` and :class:`MirroredAffinity`, its symmetric form, through two thin products, in time
-  linear in N;
-- :class:`SortedAffinity`, for ``relu(a_i + b_j)``, through running sums, in the time of a sort;
+- :class:`SoftmaxAffinity` computes it by fused attention, in memory linear in N;
+- :class:`ThinSoftmaxAffinity` writes out the matrix, for a few by many positions;
+- :class:`FactoredAffinity` and :class:`MirroredAffinity`, its symmetric form, by two thin products, in time linear
+  in N;
+- :class:`SortedAffinity`, for ``relu(a_i + b_j)``, by cumulative sums, in the time of a sort;
 - :class:`CrissCrossAffinity` along one axis at a time;
 - :class:`TiledAffinity`, for other symmetric kernels, a few rows at a time, again in memory linear in N;
 - :class:`DenseAffinity` from the matrix.
 
-:func:`vergence.ops.connect` builds the one that suits a kernel, its normalisation and its support. Wherever something
-is divided by a degree, a position whose degree is not positive looks at nothing: its row is zero, and so are its
+:func:`vergence.ops.connect` builds the one that suits a kernel, its normalisation and its support. Wherever rows are
+divided by a degree, a position whose degree is not positive attends to nothing: its row is zero, and so are its
 gradients. Degrees are summed in float32 at least: in half precision the sum over a large map overflows.
 """
 
@@ -32,7 +33,7 @@ from vergence.ops.precision import full_precision, wide
 
 
 class Affinity(Protocol):
-    """A linear map over positions: N rows, a column a position that is looked at."""
+    """A linear map over positions: N rows, one column per attended position."""
 
     def __matmul__(self, z: Tensor) -> Tensor:
         """``A @ z`` for ``z`` of shape (..., M, C): (..., N, C). Differentiable."""
@@ -48,15 +49,15 @@ class Affinity(Protocol):
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """``a @ b``; two batches of matrices without the preparations of ``@``, which copy slices."""
+    """``a @ b``; by ``bmm`` for two equal batches of matrices, because ``@`` copies slices."""
     return torch.bmm(a, b) if a.ndim == b.ndim == 3 and a.shape[0] == b.shape[0] else a @ b
 
 
 def reciprocal(degree: Tensor, power: Callable[[Tensor], Tensor] = torch.reciprocal) -> Tensor:
     """One over a degree (or over its root, with ``torch.rsqrt``); zero, with zero gradient, where it is not positive.
 
-    So it is where so little is left of a degree that the gradient of its root would overflow: sigmoids that have gone
-    to zero leave such sums. A degree that is not a number stays one: what is wrong must be seen.
+    A degree so small that the gradient of its root would overflow counts as zero: saturated sigmoids leave such sums.
+    NaN stays NaN, so that faults are not hidden.
     """
     least = torch.finfo(degree.dtype).tiny ** 0.5
     return power(degree.masked_fill(degree <= least, math.inf))
@@ -64,7 +65,7 @@ def reciprocal(degree: Tensor, power: Callable[[Tensor], Tensor] = torch.recipro
 
 @dataclass(frozen=True)
 class DenseAffinity:
-    """A matrix as it stands."""
+    """An affinity stored as its matrix."""
 
     matrix: Tensor  # (..., N, M)
 
@@ -91,8 +92,8 @@ class SoftmaxAffinity:
     def __matmul__(self, z: Tensor) -> Tensor:
         """``A @ z`` for ``z`` of shape (..., M, C), through fused attention: memory linear in N.
 
-        The CPU's fused kernel takes four dimensions and one width for all; anything else would get the whole matrix.
-        Zeros change no score, so the narrower ones are padded.
+        The CPU's fused kernel needs four dimensions and the same width for query, key and value; otherwise PyTorch
+        forms the whole matrix. Zeros change no score, so the narrower ones are padded.
         """
         width = max(self.query.shape[-1], z.shape[-1])
         query, key, value = (_widened(t, width) for t in (self.query, self.key, z))
@@ -108,8 +109,23 @@ class SoftmaxAffinity:
         return (self.query @ self.key.mT).softmax(-1)
 
 
+@dataclass(frozen=True)
+class ThinSoftmaxAffinity(SoftmaxAffinity):
+    """``A = softmax(query keyᵀ)`` of a few by many positions, for values wider than keys.
+
+    Here the matrix is smaller than the values: on a CPU, whose fused kernel needs keys as wide as values, writing it
+    out takes half the time and memory of padding the keys.
+    """
+
+    def __matmul__(self, z: Tensor) -> Tensor:
+        """``A @ z`` for ``z`` of shape (..., M, C). Differentiable."""
+        if z.device.type == "cpu":
+            return self.dense() @ z
+        return F.scaled_dot_product_attention(self.query, self.key, z, scale=1.0)
+
+
 def _widened(t: Tensor, width: int) -> Tensor:
-    """Zeros behind the channels, and four dimensions."""
+    """``t`` with its channels zero-padded to ``width``, in four dimensions."""
     t = F.pad(t, (0, width - t.shape[-1])) if t.shape[-1] < width else t
     return t.reshape(*(1,) * (4 - t.ndim), *t.shape)
 
@@ -138,14 +154,14 @@ class FactoredAffinity:
 
     def degree(self) -> Tensor:
         """The sum of every row, (..., N, 1)."""
-        # Not a product of matrices: mixed precision would take it in half.
+        # Not a matrix product: autocast would compute it in half precision.
         total = self.factor * wide(self.right).sum(-2, keepdim=True)
         return (wide(self.left) * total).sum(-1, keepdim=True)
 
     def gather(self, z: Tensor) -> Tensor:
-        """``factor · rightᵀ z``, (..., r, C), in float32 at least, for it is a sum over all positions."""
-        found = product(wide(self.right).mT, wide(z))
-        return found if self.factor == 1.0 else self.factor * found
+        """``factor · rightᵀ z``, (..., r, C), in float32 at least because it sums over all positions."""
+        total = product(wide(self.right).mT, wide(z))
+        return total if self.factor == 1.0 else self.factor * total
 
     def scatter(self, y: Tensor) -> Tensor:
         """``left y`` for ``y`` of shape (..., r, C)."""
@@ -164,14 +180,14 @@ class FactoredAffinity:
         return self.factor * (self.left @ self.right.mT)
 
     def diagonal(self) -> Tensor:
-        """What positions take from themselves, (..., N)."""
+        """The weight of each position on itself, (..., N)."""
         return self.factor * (self.left * self.right).sum(-1)
 
 
 class MirroredAffinity(FactoredAffinity):
     """``A = ½(UVᵀ + VUᵀ)`` from U and V side by side, (..., N, 2r): right is left with its halves swapped.
 
-    So it is never formed. The swap is made on what is gathered, which is small.
+    The right factor is never formed: the swap is applied to the gathered sums, which are small.
     """
 
     def __init__(self, both: Tensor) -> None:
@@ -201,12 +217,12 @@ class MirroredAffinity(FactoredAffinity):
 
 
 def _swapped(x: Tensor, dimension: int) -> Tensor:
-    """The second half first."""
+    """The two halves of a dimension exchanged."""
     return x.roll(x.shape[dimension] // 2, dimension)
 
 
 def _scaled(x: Tensor, scale: Tensor) -> Tensor:
-    """Scaled in float32 at least, kept as it was."""
+    """``x * scale``, computed in float32 at least and returned in the type of ``x``."""
     return (wide(x) * scale).to(x.dtype)
 
 
@@ -214,8 +230,8 @@ def _scaled(x: Tensor, scale: Tensor) -> Tensor:
 class SortedAffinity:
     """``A_ij = s_i relu(a_i + b_j)``, the concatenation kernel, in O((N + M) log M) instead of O(N·M).
 
-    With the b in descending order, the j that count for i are the first few. What they add up to is
-    ``a_i Σ z_j + Σ b_j z_j`` over those few: two running sums and a look-up.
+    With b in descending order, the j with a non-zero weight for i are a prefix. Its sum is ``a_i Σ z_j + Σ b_j z_j``:
+    two cumulative sums and a look-up.
     """
 
     query: Tensor  # (..., N, 1): a
@@ -235,7 +251,7 @@ class SortedAffinity:
         count = torch.searchsorted(-ordered.detach().contiguous(), query.detach().squeeze(-1).contiguous())
         values = values.gather(-2, order.unsqueeze(-1).expand_as(values))
         sums = cat([values, ordered.unsqueeze(-1) * values], -1).cumsum(-2)
-        sums = F.pad(sums, (0, 0, 1, 0))  # the sum of none
+        sums = F.pad(sums, (0, 0, 1, 0))  # the empty sum
         plain, weighted = sums.gather(-2, count.unsqueeze(-1).expand(*count.shape, sums.shape[-1])).chunk(2, -1)
         return (self.scale * (query * plain + weighted)).to(z.dtype)
 
@@ -251,25 +267,25 @@ class SortedAffinity:
 
 @dataclass(frozen=True)
 class CrissCrossAffinity:
-    """Softmax over the positions that differ in at most one coordinate: in a picture, one's row and column.
+    """Softmax over the positions that differ in at most one coordinate: in an image, those of the same row or column.
 
-    Scores are taken along one axis at a time, N·(H + W) of them in a picture, and share one softmax. A position is on
-    all of its axes; only the first one keeps it.
+    Scores are computed along one axis at a time, N·(H + W) of them in an image, and share one softmax. A position lies
+    on all of its axes; only the first one counts it.
     """
 
     query: Tensor  # (..., N, r)
     key: Tensor  # (..., N, r)
     shape: tuple[int, ...]
-    """Of the grid, N positions in all."""
+    """Of the grid, with N positions in total."""
 
     def __matmul__(self, z: Tensor) -> Tensor:
         """``A @ z`` for ``z`` of shape (..., N, C)."""
         axes = range(len(self.shape))
-        query = self.query * math.log2(math.e)  # powers of two: exp is slow where it comes to nothing
+        query = self.query * math.log2(math.e)  # for exp2: exp is slow where it underflows
         scores = [product(self._lines(query, axis), self._lines(self.key, axis).mT) for axis in axes]  # (lines, L, L)
         for score in scores[1:]:
-            own = torch.eye(score.shape[-1], dtype=torch.bool, device=score.device)
-            score.masked_fill_(own, -math.inf)
+            itself = torch.eye(score.shape[-1], dtype=torch.bool, device=score.device)
+            score.masked_fill_(itself, -math.inf)
         with torch.no_grad():
             tops = [self._tokens(s.amax(-1, keepdim=True), axis, z) for axis, s in zip(axes, scores, strict=True)]
             top = torch.stack(tops).amax(0)  # cancels, and keeps the powers from overflowing
@@ -288,7 +304,7 @@ class CrissCrossAffinity:
         return grid.movedim(axis + 1, -2).flatten(0, -3)
 
     def _tokens(self, lines: Tensor, axis: int, like: Tensor) -> Tensor:
-        """The way back: (..., N, c)."""
+        """The inverse of :meth:`_lines`: (..., N, c)."""
         others = [length for number, length in enumerate(self.shape) if number != axis]
         grid = lines.unflatten(0, (-1, *others)).movedim(-2, axis + 1)
         return grid.reshape(*like.shape[:-1], lines.shape[-1])
@@ -307,19 +323,19 @@ class CrissCrossAffinity:
 class TiledAffinity:
     """``A = D^-½ · ½(M + Mᵀ) · D^-½`` with ``M_ij = f(query_i·key_j)``, a few rows of M at a time.
 
-    Products take O(N²·C), but the rows stay in the cache and nobody keeps them: gradients compute them again. Second
-    derivatives are not there.
+    Products take O(N²·C), but the rows stay in the cache and are not stored: the backward pass recomputes them. Second
+    derivatives are not supported.
     """
 
     query: Tensor  # (..., N, r), in float32 at least
     key: Tensor  # (..., N, r)
     kind: Literal["sigmoid", "gaussian"]
-    shift: Tensor  # (..., 1, 1): what a Gaussian's scores are lowered by, for exp not to overflow; it cancels
+    shift: Tensor  # (..., 1, 1): subtracted from a Gaussian's scores so that exp does not overflow; it cancels
     scale: Tensor  # (..., N, 1)
 
     @classmethod
     def normalised(cls, query: Tensor, key: Tensor, kind: Literal["sigmoid", "gaussian"]) -> TiledAffinity:
-        """Of embeddings (..., N, r)."""
+        """The affinity of embeddings (..., N, r)."""
         query, key = wide(query), wide(key)
         with full_precision(query):
             shift = query.new_zeros(*query.shape[:-2], 1, 1)
@@ -350,7 +366,7 @@ class TiledAffinity:
 
 
 TILE = 2**18
-"""Numbers in the rows that are held at a time: 1 MB of float32, which stays near the processor."""
+"""Entries of the rows held at a time: 1 MB of float32, which stays in the cache."""
 
 
 def _tiles(query: Tensor) -> list[slice]:
@@ -364,7 +380,7 @@ def _apply(scores: Tensor, shift: Tensor, kind: Literal["sigmoid", "gaussian"]) 
 
 
 class _SymmetricProduct(torch.autograd.Function):
-    """``½(M + Mᵀ) x``, all of them (B, N, ...)."""
+    """``½(M + Mᵀ) x``; query, key and x are (B, N, ...)."""
 
     @staticmethod
     def forward(query: Tensor, key: Tensor, x: Tensor, shift: Tensor, kind: Literal["sigmoid", "gaussian"]) -> Tensor:
@@ -392,11 +408,11 @@ class _SymmetricProduct(torch.autograd.Function):
             if ctx.needs_input_grad[2]:
                 for_x[:, rows].baddbmm_(tile, grad)
                 for_x.baddbmm_(tile.mT, grad[:, rows])
-            wanted = (ahead[:, rows] @ back.mT).mul_(tile)  # the gradient of M, times the kernel's derivative
+            for_scores = (ahead[:, rows] @ back.mT).mul_(tile)  # the gradient of M, times the kernel's derivative
             if ctx.kind == "sigmoid":
-                wanted.addcmul_(wanted, tile, value=-1)
-            for_query[:, rows] = wanted @ key
-            for_key.baddbmm_(wanted.mT, query[:, rows])
+                for_scores.addcmul_(for_scores, tile, value=-1)
+            for_query[:, rows] = for_scores @ key
+            for_key.baddbmm_(for_scores.mT, query[:, rows])
         return for_query, for_key, for_x, None, None
 
 
@@ -409,7 +425,7 @@ def _symmetric_product(
 
 
 def criss_cross(shape: tuple[int, ...], device: torch.device | None = None) -> Tensor:
-    """Which positions of a grid differ in at most one coordinate, themselves included: (N, N) of booleans."""
+    """Which pairs of positions of a grid differ in at most one coordinate, the diagonal included: (N, N), boolean."""
     if len(shape) == 1:
         return torch.ones(*shape, *shape, dtype=torch.bool, device=device)
     same = _by_axis(shape, [torch.eye(length, dtype=torch.bool, device=device) for length in shape])
@@ -418,14 +434,14 @@ def criss_cross(shape: tuple[int, ...], device: torch.device | None = None) -> T
 
 
 def window(shape: tuple[int, ...], radius: int, device: torch.device | None = None) -> Tensor:
-    """Which positions of a grid are at most ``radius`` apart in every coordinate: (N, N) of booleans."""
+    """Which pairs of positions of a grid are at most ``radius`` apart in every coordinate: (N, N), boolean."""
     places = [torch.arange(length, device=device) for length in shape]
     near = _by_axis(shape, [(place[:, None] - place).abs() <= radius for place in places])
     return _pairs(shape, reduce(torch.logical_and, near))
 
 
 def _by_axis(shape: tuple[int, ...], tables: list[Tensor]) -> list[Tensor]:
-    """Tables (L, L) of each axis, so that they broadcast to (*shape, *shape)."""
+    """The table (L, L) of each axis, reshaped to broadcast to (*shape, *shape)."""
     ones = [1] * len(shape)
     sides = [[*ones[:axis], length, *ones[axis + 1 :]] for axis, length in enumerate(shape)]
     return [table.reshape(side * 2) for table, side in zip(tables, sides, strict=True)]

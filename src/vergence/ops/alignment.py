@@ -1,9 +1,9 @@
-"""Alignment of the frames of a clip: patches are put in an order in which each slot follows one thing through time.
+"""Alignment of the frames of a clip: patches are re-ordered so that each slot follows one object part through time.
 
-The published loop (Algorithms 1 and 2) matches each frame to the one before it *after* that one was re-ordered. Putting
-the rows of a similarity in another order only puts the optimal columns in that order, so the match of two raw
+The published loop (Algorithms 1 and 2) matches each frame to the one before it *after* that one was re-ordered.
+Permuting the rows of a similarity matrix permutes the optimal columns in the same way, so the match of two raw
 neighbours, composed with the order of the first, is the loop's: all B x (T - 1) matches are independent and solved at
-once. Only what is tied may differ.
+once. Only ties may differ.
 
 An order (B, T, N) says which patch of its frame each slot takes; the first frame's is 0, 1, 2, ... Orders are integers:
 gradients go through the gather to the features, and none to the match.
@@ -24,27 +24,27 @@ GUARD = 1e-12
 
 
 def similarities(x: Tensor, reference: Reference = "previous") -> Tensor:
-    """Cosines between patches of each frame from the second on and those of the one before (or the first), detached:
-    (B, T - 1, N, N) for features (B, T, N, C), in float32 at least."""
+    """Cosine similarities between the patches of each frame from the second on and those of the one before (or the
+    first), detached: (B, T - 1, N, N) for features (B, T, N, C), in float32 at least."""
     _check(x)
     with torch.autocast("cpu" if x.is_meta else x.device.type, enabled=False):
         x = x.detach()
         x = x.to(torch.promote_types(x.dtype, torch.float32))
         scale = torch.linalg.vector_norm(x, dim=-1).clamp_min(GUARD).reciprocal()
-        # Scaling N x N products moves less than scaling features, and clip by clip nothing is copied to be multiplied.
+        # Scaling N x N products moves less memory than scaling features; clip by clip, the products copy nothing.
         before = slice(None, -1) if reference == "previous" else slice(0, 1)
         products = torch.stack([clip[before] @ clip[1:].mT for clip in x])
         return products.mul_(scale[:, before].unsqueeze(-1)).mul_(scale[:, 1:].unsqueeze(-2))
 
 
 def matches(x: Tensor, method: Method = "exact", reference: Reference = "previous") -> Tensor:
-    """Which patch of each frame from the second on each patch of the one before (or of the first) went to:
+    """For each patch of the frame before (or of the first), the index of its match in each frame from the second on:
     (B, T - 1, N) for features (B, T, N, C)."""
     return assign(similarities(x, reference), method)
 
 
 def composed(matches: Tensor, reference: Reference = "previous") -> Tensor:
-    """The order (B, T, N) that matches (B, T - 1, N) lead to from the first frame's own."""
+    """The order (B, T, N) obtained by following matches (B, T - 1, N) from the first frame."""
     first = torch.arange(matches.shape[-1], device=matches.device).expand(matches.shape[0], -1)
     orders = [first]
     for t in range(matches.shape[1]):
@@ -69,35 +69,35 @@ def dealign(x: Tensor, order: Tensor) -> Tensor:
 
 
 def tracks(x: Tensor, order: Tensor) -> Tensor:
-    """:func:`align` with time inside, (B, N, T, C): what operators over time want, in the one copy that they make of
-    unaligned features too. Differentiable in x."""
+    """:func:`align` as tracks (B, N, T, C), the layout that operators over time need, in the single copy that unaligned
+    features need as well. Differentiable in x."""
     batch, frames, patches, width = x.shape
     rows = _rows(order).view(batch, frames, patches).mT.flatten()
     return _Reordered.apply(x, rows, (batch, patches, frames, width))  # type: ignore[no-untyped-call]
 
 
 def from_tracks(x: Tensor, order: Tensor) -> Tensor:
-    """Tracks (B, N, T, C) as the frames (B, T, N, C) that they came from. Differentiable in x."""
+    """The inverse of :func:`tracks`: (B, N, T, C) to frames (B, T, N, C). Differentiable in x."""
     batch, patches, frames, width = x.shape
     rows = _rows(order).view(batch, frames, patches).mT.flatten()
     return _Reordered.apply(x, inverse(rows), (batch, frames, patches, width))  # type: ignore[no-untyped-call]
 
 
 def inverse(order: Tensor) -> Tensor:
-    """The permutations (..., N) that undo these."""
+    """The inverse permutations (..., N)."""
     slots = torch.arange(order.shape[-1], device=order.device).expand_as(order)
     return torch.empty_like(order).scatter_(-1, order, slots)
 
 
 def _rows(order: Tensor) -> Tensor:
-    """An order (B, T, N) within frames as one of all B T N rows."""
+    """An order (B, T, N) within frames as an index over all B T N rows."""
     frames, patches = order.shape[0] * order.shape[1], order.shape[2]
     offset = torch.arange(frames, device=order.device).unsqueeze(1) * patches
     return (order.reshape(frames, patches) + offset).flatten()
 
 
 class _Reordered(torch.autograd.Function):
-    """A gather of all rows. A permutation's gradient is the gather by its inverse: nothing needs to be added up."""
+    """A gather of all rows. The gradient of a permutation is the gather by its inverse, without any summation."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, rows: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -114,5 +114,5 @@ class _Reordered(torch.autograd.Function):
 def _check(x: Tensor) -> None:
     if x.dim() != 4 or not x.is_floating_point() or 0 in x.shape:
         raise ValueError(
-            f"features to align are floats (B, T, N, C), none of them 0; got {tuple(x.shape)} of {x.dtype}"
+            f"features to align are floats (B, T, N, C) with no empty dimension, got {tuple(x.shape)} of {x.dtype}"
         )

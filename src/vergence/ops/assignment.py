@@ -1,13 +1,13 @@
-"""Optimal assignment: which column each row takes, no column twice, so that the similarities add up to the most.
+"""Optimal assignment: one column for each row, no column twice, with the greatest total similarity.
 
-All functions take similarities (..., N, M), solve every problem of the batch at once and give integers (..., N), never
-one-hot matrices. A row that goes without (N > M) has -1. Integers carry no gradient; :func:`soft_assign` does.
+All functions take similarities (..., N, M), solve every problem of the batch at once and return column indices
+(..., N), never one-hot matrices. An unassigned row (N > M) has -1. Indices carry no gradient; :func:`soft_assign` does.
 
 =============  ======================================================================================================
 ``exact``      the optimum, by shortest augmenting paths: problems are solved in parallel on the CPU, by a compiled
-               kernel if the extra ``fast`` (numba) is there and by SciPy if not; only ties may come out otherwise
-``greedy``     the most similar pair first, then the most similar of what is left; on any device
-``sinkhorn``   greedy on the entropic plan of :func:`soft_assign`, which has seen all rows and columns
+               kernel if the extra ``fast`` (numba) is installed and by SciPy otherwise; only ties may differ
+``greedy``     the most similar pair first, then the most similar of the remaining ones; on any device
+``sinkhorn``   greedy on the entropic plan of :func:`soft_assign`, which takes all rows and columns into account
 =============  ======================================================================================================
 """
 
@@ -26,17 +26,16 @@ from vergence.ops.transport import log_sinkhorn, sinkhorn
 
 Method = Literal["exact", "greedy", "sinkhorn"]
 LIMIT = 1e30
-"""Similarities beyond this could not be told apart once they are added up."""
+"""Similarities beyond this lose too many digits when they are summed."""
 REACH = 60
-"""Up to so many ``eps`` between the least and the greatest similarity no logarithms are needed: products with vectors
-will do."""
+"""Range of similarities, in units of ``eps``, up to which Sinkhorn needs no logarithms, only products with vectors."""
 
 
 def assign(similarity: Tensor, method: Method = "exact", eps: float = 0.05, iterations: int = 50) -> Tensor:
     """The column of each row, (..., N) as int64, for similarities (..., N, M). Not differentiable.
 
-    The same similarities give the same columns, ties included. ``eps`` and ``iterations`` are those of
-    :func:`soft_assign`. Raises a ValueError if a similarity is not a finite number.
+    Deterministic, ties included. ``eps`` and ``iterations`` are those of :func:`soft_assign`. Raises a ValueError if a
+    similarity is not a finite number.
     """
     if similarity.dim() < 2 or not similarity.is_floating_point():
         raise ValueError(f"similarities are floats (..., N, M), got {tuple(similarity.shape)} of {similarity.dtype}")
@@ -55,8 +54,8 @@ def assign(similarity: Tensor, method: Method = "exact", eps: float = 0.05, iter
 def soft_assign(similarity: Tensor, eps: float = 0.05, iterations: int = 50) -> Tensor:
     """The entropic relaxation: how much of each row goes to each column, (..., N, M). Differentiable.
 
-    Rows sum to one and columns to N / M, as nearly as so many of Sinkhorn's iterations get; with ``eps`` towards 0 it
-    is the optimal assignment.
+    Rows sum to one and columns to N / M, as closely as the given number of Sinkhorn iterations gets; as ``eps`` goes to
+    0 it becomes the optimal assignment.
     """
     return log_sinkhorn(-similarity, eps, iterations=iterations) * similarity.shape[-2]
 
@@ -66,47 +65,47 @@ def _exact(similarity: Tensor) -> Tensor:
     """Problems (P, N, M) to columns (P, N)."""
     _refuse_unless_moderate(similarity)
     problems, rows, columns = similarity.shape
-    found = torch.full((problems, rows), -1, dtype=torch.int64)
-    if found.numel() and columns:
+    column_of = torch.full((problems, rows), -1, dtype=torch.int64)
+    if column_of.numel() and columns:
         solve = partial(_solve, compiled())
         values = similarity.cpu().contiguous()
-        # As many threads as PyTorch computes with; several parcels each, for problems are not equally hard.
+        # As many threads as PyTorch uses; several parcels each, because problems are not equally hard.
         threads = min(torch.get_num_threads(), problems)
         parcel = math.ceil(problems / (4 * threads)) if threads > 1 else problems
-        parcels = list(zip(values.split(parcel), found.split(parcel), strict=True))
+        parcels = list(zip(values.split(parcel), column_of.split(parcel), strict=True))
         if threads > 1:
             with ThreadPoolExecutor(threads) as pool:
                 list(pool.map(solve, *zip(*parcels, strict=True)))
         else:
             solve(*parcels[0])
-    return found.to(similarity.device)
+    return column_of.to(similarity.device)
 
 
 @cache
 def compiled() -> Callable[[Any, Any], None] | None:
-    """The kernel of the extra ``fast``, if it is there; numba takes a second to import, so not before it is wanted."""
+    """The kernel of the extra ``fast``, if installed; imported on first use, because numba takes a second to import."""
     try:
         from vergence.ops.augmenting import solve
     except ImportError:
         return None
-    found: Callable[[Any, Any], None] = solve
-    return found
+    kernel: Callable[[Any, Any], None] = solve
+    return kernel
 
 
-def _solve(kernel: Callable[[Any, Any], None] | None, similarity: Tensor, found: Tensor) -> None:
-    """Fills ``found`` (P, N), which is -1, with the best columns for similarities (P, N, M) on the CPU."""
+def _solve(kernel: Callable[[Any, Any], None] | None, similarity: Tensor, column_of: Tensor) -> None:
+    """Fills ``column_of`` (P, N), initially -1, with the best columns for similarities (P, N, M) on the CPU."""
     if kernel is None:
-        solve_with_scipy(similarity, found)
+        solve_with_scipy(similarity, column_of)
     elif similarity.shape[1] <= similarity.shape[2]:
-        kernel(similarity.numpy(), found.numpy())
-    else:  # every column takes a row
-        taken = torch.empty(similarity.shape[0], similarity.shape[2], dtype=torch.int64)
-        kernel(similarity.mT.contiguous().numpy(), taken.numpy())
-        found.scatter_(1, taken, torch.arange(similarity.shape[2]).expand_as(taken))
+        kernel(similarity.numpy(), column_of.numpy())
+    else:  # more rows than columns: assign a row to every column
+        row_of = torch.empty(similarity.shape[0], similarity.shape[2], dtype=torch.int64)
+        kernel(similarity.mT.contiguous().numpy(), row_of.numpy())
+        column_of.scatter_(1, row_of, torch.arange(similarity.shape[2]).expand_as(row_of))
 
 
 def solve_with_scipy(similarity: Tensor, found: Tensor) -> None:
-    """The same without the extra ``fast``: one problem after another."""
+    """The fallback without the extra ``fast``: fills ``found`` one problem after another."""
     from scipy.optimize import linear_sum_assignment
 
     for values, columns in zip(similarity.numpy(), found.numpy(), strict=True):
@@ -139,11 +138,14 @@ for operator in (_exact, _greedy, _sinkhorn):
 
 
 def _best_first(values: Tensor) -> Tensor:
-    """Rows and columns that have their highest value in common are matched and leave, until none is left: with the
-    first of equals, that is taking the highest of all again and again, but in a few rounds."""
+    """Greedy assignment of values (P, N, M): columns (P, N).
+
+    Matches and removes all mutual best pairs of rows and columns, until none is left. The result is that of taking the
+    highest remaining value again and again (the first among equals), in a few rounds.
+    """
     problems, rows, columns = values.shape
     left = values.clone()
-    found = torch.full((problems, rows), -1, dtype=torch.int64, device=values.device)
+    column_of = torch.full((problems, rows), -1, dtype=torch.int64, device=values.device)
     for _ in range(min(rows, columns)):
         value, column = left.max(2)
         mutual = left.argmax(1).gather(1, column) == torch.arange(rows, device=left.device)
@@ -151,18 +153,18 @@ def _best_first(values: Tensor) -> Tensor:
         if not len(problem):
             break
         taken = column[problem, row]
-        found[problem, row] = taken
+        column_of[problem, row] = taken
         left[problem, row] = -torch.inf
         left[problem, :, taken] = -torch.inf
-    return found
+    return column_of
 
 
 def _refuse_unless_moderate(similarity: Tensor) -> tuple[float, float]:
-    """The least and the greatest similarity."""
-    # Here, where values are at hand: outside an operator the question would break a traced graph.
+    """The least and the greatest similarity; a ValueError unless both are finite and within the limit."""
+    # Checked inside the operators: outside of them, reading a value would break a traced graph.
     if not similarity.numel():
         return 0.0, 0.0
     low, high = map(float, similarity.aminmax())
     if not (low > -LIMIT and high < LIMIT):  # NaN is not below anything
-        raise ValueError(f"similarities to assign by are numbers within ±{LIMIT:g}, got NaN, infinity or beyond")
+        raise ValueError(f"similarities to assign by must lie within ±{LIMIT:g}, got NaN, infinity or larger values")
     return low, high

@@ -1,9 +1,9 @@
 """Shortest augmenting paths (Jonker and Volgenant, 1987), compiled by numba: needs the extra ``fast``.
 
-Prices start from the column minima, and rows whose cheapest column is free take it; the others are let in one by one
-along the cheapest path of changes. Distances to all columns are kept side by side and never branched on, so that every
-inner loop becomes vector instructions: on 196 patches this takes half to a tenth of SciPy's time on one core.
-Arithmetic is float64 whatever the similarities are.
+Prices start from the column minima, and rows whose cheapest column is free take it; the others are added one by one
+along the shortest augmenting path. Distances to all columns are stored contiguously and updated without branches, so
+that every inner loop is vectorised: on 196 patches this takes half to a tenth of SciPy's time on one core. Arithmetic
+is float64 for similarities of any type.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba import njit
 
 
 def _compiled(function: Any) -> Any:
-    """Without Python's lock, and kept on disk between processes where there is a place to write."""
+    """``function`` compiled to run without the GIL, and cached on disk where that is writable."""
     try:
         return njit(nogil=True, cache=True)(function)
     except RuntimeError:
@@ -23,7 +23,7 @@ def _compiled(function: Any) -> Any:
 
 
 def _least(values: Any) -> float:
-    # Eight chains side by side: one chain of minima would wait for itself, and is not vectorised.
+    # Eight independent minima: a single chain of dependent minima is not vectorised.
     a = b = c = d = e = f = g = h = np.inf
     for j in range(0, values.size, 8):
         a, b, c, d = min(a, values[j]), min(b, values[j + 1]), min(c, values[j + 2]), min(d, values[j + 3])
@@ -38,12 +38,12 @@ def _solve(similarity: Any, column_of: Any) -> None:
     """Fills ``column_of`` (P, N) with the best columns for similarities (P, N, M), N <= M, all finite."""
     problems, rows, columns = similarity.shape
     price, open_price = np.empty(columns), np.empty(columns)
-    reach = np.full((columns + 7) // 8 * 8, np.inf)  # filled up for `least`
+    reach = np.full((columns + 7) // 8 * 8, np.inf)  # padded for `least`
     row_of, came_from = np.empty(columns, np.int64), np.empty(columns, np.int64)
     settled, settled_at, waiting = np.empty(columns, np.int64), np.empty(columns), np.empty(rows, np.int64)
     for p in range(problems):
         row_of[:] = -1
-        price[:] = 0.0  # what no row takes must cost nothing: with columns to spare there is no other start
+        price[:] = 0.0  # unassigned columns must have price 0, so with spare columns this is the only valid start
         if rows == columns:
             price[:] = np.inf
             for i in range(rows):
@@ -86,7 +86,7 @@ def _solve(similarity: Any, column_of: Any) -> None:
                 open_price[best], reach[best] = -np.inf, np.inf  # never nearer, never the least again
             for c in range(passed):
                 price[settled[c]] -= low - settled_at[c]
-            while True:  # back along the path, each row moves on by one column
+            while True:  # back along the path, each row moves to the next column
                 i = came_from[best]
                 row_of[best] = i
                 best, column_of[p, i] = column_of[p, i], best

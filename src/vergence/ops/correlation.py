@@ -1,5 +1,5 @@
-"""How a template is found in a search region: cross-correlation, and its equivariant form, which rescales as well
-(`Scale Equivariance Improves Siamese Tracking`, WACV 2021, Eq. 2).
+"""Matching a template in a search region: cross-correlation, and its scale-equivariant form (`Scale Equivariance
+Improves Siamese Tracking`, WACV 2021, Eq. 2).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 CUBIC = -0.75
-"""The cubic of PyTorch's and OpenCV's bicubic resampling."""
+"""The coefficient of PyTorch's and OpenCV's bicubic interpolation."""
 
 
 def cross_correlation(template: Tensor, search: Tensor) -> Tensor:
-    """Each ``template`` (B, C, h, w) at all places of its ``search`` (B, C, H, W), (B, H - h + 1, W - w + 1). A single
-    template serves all searches. Differentiable."""
+    """Correlation of each ``template`` (B, C, h, w) with its ``search`` (B, C, H, W): (B, H - h + 1, W - w + 1). A
+    single template is used for all search regions. Differentiable."""
     if len(template) not in (1, len(search)):
         raise ValueError(f"{len(template)} templates for {len(search)} searches: give one, or one each")
     real = type(search) is Tensor and not search.is_meta
@@ -33,8 +33,8 @@ def cross_correlation(template: Tensor, search: Tensor) -> Tensor:
 
 
 def _diagonal_sums(template: Tensor, search: Tensor) -> Tensor:
-    """The same by one matrix product, of every place of a search with every one of its template: libraries are slow at
-    convolutions with a single output."""
+    """The same by one matrix product of all search positions with all template positions: convolutions with a single
+    output channel are slow in PyTorch."""
     batch, _, height, width = search.shape
     h, w = template.shape[-2:]
     products = torch.bmm(search.flatten(2).mT, template.flatten(2)).view(batch, height, width, h, w)
@@ -44,11 +44,11 @@ def _diagonal_sums(template: Tensor, search: Tensor) -> Tensor:
 
 
 def rescale(x: Tensor, factor: float, size: Sequence[int] | None = None) -> Tensor:
-    """Maps (..., H, W) enlarged by ``factor`` about their centre, ``L_s[f](t) = f(t / s)``, on a grid of ``size`` (as
-    large as they become, when not given). Bicubic, the border repeated, zero beyond it. Differentiable.
+    """Maps (..., H, W) enlarged by ``factor`` about their centre, ``L_s[f](t) = f(t / s)``, on a grid of ``size`` (by
+    default, large enough to hold them). Bicubic with a replicated border and zeros beyond it. Differentiable.
 
-    A linear map a side, so it is two small products. It equals PyTorch's ``align_corners=True`` where that keeps the
-    factor; a size of that function's own rounds the factor.
+    Two small matrix products, one per axis. Equals PyTorch's ``align_corners=True`` where that keeps the factor; for
+    other sizes PyTorch rounds it.
     """
     sizes = size or [_covering(side, factor) for side in x.shape[-2:]]
     rows, columns = (_resampling(side, new, factor).to(x) for side, new in zip(x.shape[-2:], sizes, strict=True))
@@ -56,19 +56,19 @@ def rescale(x: Tensor, factor: float, size: Sequence[int] | None = None) -> Tens
 
 
 def _covering(side: int, factor: float) -> int:
-    """Of the same parity as ``side``, so that the centre stays a place."""
+    """The size that holds ``side`` after scaling, of the same parity, so that the centre stays on the grid."""
     return side + 2 * math.ceil((side - 1) * (factor - 1) / 2 - 1e-9)
 
 
 def _resampling(side: int, new: int, factor: float) -> Tensor:
-    """The matrix (new, side), in float64."""
+    """The resampling matrix (new, side), in float64."""
     return torch.tensor(_weights(side, new, factor), dtype=torch.float64, device="cpu")
 
 
 @lru_cache(256)
 def _weights(side: int, new: int, factor: float) -> list[list[float]]:
-    """By NumPy, so that exported programs hold the numbers: they would compute in float32, where a place that falls on
-    the border may come to lie outside."""
+    """Computed by NumPy, so that exported programs contain the numbers: in float32, a position on the border might be
+    rounded to lie outside."""
     place = (np.arange(new) - (new - 1) / 2) / factor + (side - 1) / 2
     inside = (place > -1e-9) & (place < side - 1 + 1e-9)
     first = np.floor(place).clip(0, side - 1)
@@ -94,8 +94,8 @@ def nonparametric_scale_convolution(
     ``factors`` s: (B, factors, H - h + 1, W - w + 1). Differentiable.
 
     Both are functions of place (B, C, h, w), or of scale and place (B, C, S, h, w) with scales that grow by ``step``.
-    Then ``L_s`` moves scales too, by a whole number of steps; scales that leave the grid are lost, and the rest is
-    weighed up for them.
+    Then ``L_s`` shifts scales too, by a whole number of steps; scales that leave the grid are dropped, and the others
+    are weighted up to compensate.
     """
     size = [big - small + 1 for big, small in zip(search.shape[-2:], template.shape[-2:], strict=True)]
     if min(size) < 1:
@@ -108,18 +108,18 @@ def _at_factor(template: Tensor, search: Tensor, factor: float, step: float | No
         template, search = _moved(template, search, factor, step)
     if factor == 1:
         return cross_correlation(template, search)
-    # As many places as the response needs to be read at `factor` times its own.
+    # Large enough for the response to be resampled by 1 / factor.
     wide = [_covering(out, factor) + kernel - 1 for out, kernel in zip(size, template.shape[-2:], strict=True)]
     return rescale(cross_correlation(template, rescale(search, factor, wide)), 1 / factor, size)
 
 
 def _moved(template: Tensor, search: Tensor, factor: float, step: float | None) -> tuple[Tensor, Tensor]:
-    """The scales at which the rescaled search meets the template, as channels."""
+    """The scales that the rescaled search and the template have in common, as channels."""
     scales = search.shape[2]
     steps = math.log(factor) / math.log(step) if step else 0.0
     if not step or abs(steps - round(steps)) > 1e-6 or abs(round(steps)) >= scales:
-        raise ValueError(f"a factor of {factor:g} moves {scales} scales by no whole number of steps of {step}")
-    up = round(steps)  # what was at scale i is at scale i + up, once enlarged
+        raise ValueError(f"a factor of {factor:g} does not move {scales} scales by a whole number of steps of {step}")
+    up = round(steps)  # enlarging moves scale i to scale i + up
     old, new = search[:, :, max(-up, 0) : scales - max(up, 0)], template[:, :, max(up, 0) : scales + min(up, 0)]
     weight = scales / (scales - abs(up))
     return new.flatten(1, 2) * weight, old.flatten(1, 2)

@@ -1,7 +1,7 @@
-"""Query expansion as weights: a query and its neighbours become one vector, ``q̂ = Σ w_i d_i / ‖·‖`` with ``d_0 = q``.
+"""Query expansion by weights: a query and its neighbours become one vector, ``q̂ = Σ w_i d_i / ‖·‖`` with ``d_0 = q``.
 
 All functions are batched and differentiable; ``padding`` (B, k) is true where a list is shorter than k. Weights are
-(B, k + 1), the query's first, and nothing where there is padding.
+(B, k + 1), the query's first, and zero at padding.
 
 ========  ==============================  ===================================
 AQE       ``w_i = 1``                     Chum et al., 2007
@@ -28,19 +28,19 @@ def aggregate(query: Tensor, neighbours: Tensor, weights: Tensor) -> Tensor:
 
 
 def unit(summed: Tensor, otherwise: Tensor) -> Tensor:
-    """Vectors (B, D) at length one; those that vanish are taken from ``otherwise``."""
+    """L2-normalised vectors (B, D); those that vanish are replaced by ``otherwise``."""
     length = torch.linalg.vector_norm(summed, dim=-1, keepdim=True)
     vanished = length <= torch.finfo(summed.dtype).tiny ** 0.5
     return torch.where(vanished, otherwise, summed / torch.where(vanished, torch.ones_like(length), length))
 
 
 def aqe_weights(similarities: Tensor, padding: Tensor | None = None) -> Tensor:
-    """Every neighbour counts as much as the query. Similarities (B, k) only give the shape."""
+    """Weight 1 for the query and every neighbour. Similarities (B, k) only give the shape."""
     return _with_query(torch.ones_like(similarities), padding)
 
 
 def aqewd_weights(similarities: Tensor, padding: Tensor | None = None) -> Tensor:
-    """Weights fall in a straight line with the rank, from 1 at the query to 0 at the last neighbour."""
+    """Weights that decrease linearly with the rank, from 1 at the query to 0 at the last neighbour."""
     ones = torch.ones_like(similarities)
     if padding is not None:
         ones = ones.masked_fill(padding, 0)
@@ -49,7 +49,7 @@ def aqewd_weights(similarities: Tensor, padding: Tensor | None = None) -> Tensor
 
 
 def alpha_weights(similarities: Tensor, alpha: float = 3.0, padding: Tensor | None = None) -> Tensor:
-    """Weights are powers of the cosine (B, k) with the query. Negative ones count nothing: most have no real power."""
+    """Powers of the cosine similarity (B, k) with the query. Negative ones get weight 0: most have no real power."""
     return _with_query(similarities.clamp(min=0) ** alpha, padding)
 
 
@@ -60,13 +60,13 @@ def _with_query(weights: Tensor, padding: Tensor | None) -> Tensor:
 
 
 def svm_duals(vectors: Tensor, labels: Tensor, c: float, tolerance: float = 1e-6, sweeps: int = 2000) -> Tensor:
-    """Signed duals ``α_i y_i`` (B, n) of linear SVMs, one a row: ``min ½‖w‖² + C Σ max(0, 1 - y_i (w·x_i + b))``.
+    """Signed duals ``α_i y_i`` (B, n) of linear SVMs, one per row: ``min ½‖w‖² + C Σ max(0, 1 - y_i (w·x_i + b))``.
 
-    ``vectors`` are (B, n, D); ``labels`` (B, n) are 1, -1, or 0 for what is not there. As in liblinear the bias is the
-    weight of a constant feature, so it is held small like the others. Dual coordinate descent: exact, all rows at once,
-    and in n x n products only. Not differentiable.
+    ``vectors`` are (B, n, D); ``labels`` (B, n) are 1, -1, or 0 for padding. As in liblinear, the bias is the weight of
+    a constant feature and regularised like the others. Dual coordinate descent: exact, all rows at once, with n x n
+    products only. Not differentiable.
     """
-    if vectors.is_meta:  # how long it takes is decided by values, which these have not
+    if vectors.is_meta:  # the number of sweeps depends on values, which meta tensors lack
         return torch.empty_like(labels)
     with torch.no_grad():
         gram = (torch.bmm(vectors, vectors.mT) + 1) * labels[:, :, None] * labels[:, None, :]

@@ -1,6 +1,6 @@
-"""Graphs of positions: a kernel that compares two of them, made symmetric or not, normalised, and where it holds.
+"""Graphs of positions: a pairwise kernel, optionally symmetrised, with a normalisation and a support.
 
-The kernels, for embeddings ``q`` of the position that looks and ``k`` of the one that is looked at:
+The kernels, for the embedding ``q`` of the attending position and ``k`` of the attended one:
 
 ===============  ==================================================================================
 ``dot``          ``q·k``
@@ -45,7 +45,7 @@ FACTORED: tuple[Kernel, ...] = ("dot", "relu", "softmaxes")
 """Kernels that are products of thin factors."""
 
 FEW = 256
-"""So few positions that calls cost more than arithmetic."""
+"""Number of positions up to which call overhead costs more than arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,16 @@ class Graph:
     symmetrise: bool = False
     """``½(M + Mᵀ)``, before it is normalised."""
     normalise: Normalisation = "row"
-    """By the degree of the row, by the roots of both degrees, by how many positions are looked at, or not at all."""
+    """Divide by the degree of the row, by the roots of both degrees, by the number of attended positions, or not."""
     support: Support = "everywhere"
-    """Everywhere, on one's row and column, or within a window that reaches so far in every direction."""
+    """All positions, those of the same row or column, or a window of this radius in every direction."""
 
 
 def connect(query: Tensor, key: Tensor, graph: Graph, shape: tuple[int, ...] | None = None) -> Affinity:
     """The affinity of embeddings (..., N, r) and (..., M, r), in its cheapest form. Differentiable.
 
-    ``shape`` is that of the grid of positions, for a support that needs one. Any combination works, as a matrix where
-    nothing better is known.
+    ``shape`` is that of the grid of positions, for a support that needs one. Any combination works; those without a
+    cheaper form are computed as a matrix.
     """
     square = graph.symmetrise or graph.normalise == "symmetric" or graph.support != "everywhere"
     if square and query.shape[-2] != key.shape[-2]:
@@ -79,11 +79,11 @@ def connect(query: Tensor, key: Tensor, graph: Graph, shape: tuple[int, ...] | N
         return _dense(query, key, graph, shape)
     if graph.kernel == "gaussian" and plain:
         return SoftmaxAffinity(query, key)
-    # Few positions are quickest as a matrix; and exporters have neither tiles nor a search in a sorted list.
+    # Few positions are fastest as a matrix; and exporters support neither tiles nor searchsorted.
     small = key.shape[-2] <= FEW or torch.compiler.is_exporting()
     if graph.kernel == "concatenation" and not (small or graph.symmetrise or graph.normalise == "symmetric"):
-        found = SortedAffinity(query, key, 1 / key.shape[-2] if graph.normalise == "size" else 1.0)
-        return found.by_degree() if graph.normalise == "row" else found
+        affinity = SortedAffinity(query, key, 1 / key.shape[-2] if graph.normalise == "size" else 1.0)
+        return affinity.by_degree() if graph.normalise == "row" else affinity
     if graph.kernel in ("sigmoid", "gaussian") and not small and graph.symmetrise and graph.normalise == "symmetric":
         return TiledAffinity.normalised(query, key, graph.kernel)
     if graph.kernel in FACTORED and not denser(query, key, graph):
@@ -94,7 +94,7 @@ def connect(query: Tensor, key: Tensor, graph: Graph, shape: tuple[int, ...] | N
 def denser(query: Tensor, key: Tensor, graph: Graph) -> bool:
     """Whether the matrix costs less than its factors: forming it and one product with it, in multiply-adds.
 
-    An exported program keeps to the factors, so that it holds for any number of positions.
+    An exported program always uses the factors, so that it is valid for any number of positions.
     """
     if torch.compiler.is_exporting():
         return False
@@ -114,7 +114,7 @@ def kernel(query: Tensor, key: Tensor, kind: Kernel) -> Tensor:
 
 
 def embed(query: Tensor, key: Tensor, kind: Kernel) -> tuple[Tensor, Tensor]:
-    """What a kernel does to each position before it compares two."""
+    """The embeddings after the kernel's own transform of each position."""
     if kind == "relu":
         return query.relu(), key.relu()
     if kind == "softmaxes":
@@ -145,16 +145,16 @@ def compact(
 
 
 class _NodeAffinity(FactoredAffinity):
-    """Of few columns, each by itself in memory."""
+    """A factored affinity of few columns, each contiguous in memory."""
 
     def scatter(self, y: Tensor) -> Tensor:
-        # As a row, so that the gradient of the columns lies as they do: many times as fast as the usual order.
+        # Transposed, so that the gradient has the columns' memory layout: many times as fast as the usual order.
         return product(y.to(self.left.dtype).mT, self.left.mT).mT
 
 
 def _powers(nodes: Tensor, scales: Sequence[float]) -> Tensor:
-    """Scaled powers of nodes (..., M, 1) from 0 on: (..., M, K). In memory each power lies by itself, as products with
-    so few columns like it."""
+    """Scaled powers of nodes (..., M, 1) from 0 on: (..., M, K). Each power is contiguous in memory, which is fastest
+    for products with so few columns."""
     x = wide(nodes).squeeze(-1)
     powers = [torch.ones_like(x)]
     for _ in scales[1:]:
@@ -183,10 +183,10 @@ def _factored(query: Tensor, key: Tensor, graph: Graph) -> FactoredAffinity:
     return _divided(FactoredAffinity(query, key), graph.normalise)
 
 
-def _divided(found: FactoredAffinity, how: Normalisation) -> FactoredAffinity:
+def _divided(affinity: FactoredAffinity, how: Normalisation) -> FactoredAffinity:
     if how == "size":
-        return FactoredAffinity(found.left, found.right, 1 / found.right.shape[-2])
-    return found.by_rows() if how == "row" else found.by_roots() if how == "symmetric" else found
+        return FactoredAffinity(affinity.left, affinity.right, 1 / affinity.right.shape[-2])
+    return affinity.by_rows() if how == "row" else affinity.by_roots() if how == "symmetric" else affinity
 
 
 def _dense(query: Tensor, key: Tensor, graph: Graph, shape: tuple[int, ...] | None) -> DenseAffinity:
@@ -211,7 +211,7 @@ def _inside(support: Support, shape: tuple[int, ...], device: torch.device) -> T
 
 
 def _safe_gaussian(query: Tensor, key: Tensor, inside: Tensor | None) -> Tensor:
-    """``exp(q·k)`` up to a constant that the degrees cancel. Without it exp overflows."""
+    """``exp(q·k)`` up to a constant factor, which prevents overflow and cancels with the degrees."""
     scores = product(wide(query), wide(key).mT)
     if inside is not None:
         scores = scores.masked_fill(~inside, -math.inf)

@@ -2,8 +2,8 @@
 
 A filter is a sum of signals, each a function of ``A`` applied to ``z`` and mixed by a weight. When ``A = U Vᵀ`` is a
 product of thin factors, all these signals lie in the span of ``z`` and the few columns of ``U``:
-``A (c z + U y) = U (c Vᵀz + VᵀU y)``. So a filter of any order, even a rational one, touches the N positions three
-times (for ``Vᵀz``, ``VᵀU`` and the last sum) and does the rest on matrices as small as the rank.
+``A (c z + U y) = U (c Vᵀz + VᵀU y)``. So a filter of any order, even a rational one, passes over the N positions three
+times (for ``Vᵀz``, ``VᵀU`` and the last sum) and does the rest on matrices of the size of the rank.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def chebyshev(affinity: Affinity | Tensor, z: Tensor, weights: Sequence[Tensor |
 
 
 def laplacian_squared(affinity: Affinity | Tensor, z: Tensor, weights: tuple[Tensor, Tensor]) -> Tensor:
-    """``z W_0 + L² z W_1`` with ``L = I - A``, taken as ``L (L z)``. Differentiable.
+    """``z W_0 + L² z W_1`` with ``L = I - A``, computed as ``L (L z)``. Differentiable.
 
     ``z`` is (..., N, C), each weight (C, D) or (), the result (..., N, D).
     """
@@ -51,8 +51,8 @@ def cayley(
 
     ``L = I - A``, ``h`` is the zoom, and weights are as in :func:`chebyshev`. The real parts of the powers of ``C`` are
     Chebyshev polynomials of the first of them: ``Re C^j = T_j(P)`` with ``P = I - 2 (I + h²L²)^-1``. So the exact
-    solver stays with real numbers and factorises one matrix, N x N or, for a factored affinity, as small as its rank.
-    ``jacobi`` solves ``(hL + iI) y = b`` by so many iterations with products alone.
+    solver needs real numbers only and factorises one matrix, N x N or, for a factored affinity, rank x rank. ``jacobi``
+    solves ``(hL + iI) y = b`` by the given number of iterations, using products only.
     """
     with full_precision(z):
         features = wide(z)
@@ -68,7 +68,7 @@ def cayley(
 
 
 class _Nodes(Protocol):
-    """Signals on the nodes of a graph; they can be added and scaled, and what they are is the class's own affair."""
+    """Signals on the nodes of a graph, which can be added and scaled; each class has its own representation."""
 
     @property
     def start(self) -> Any: ...
@@ -76,7 +76,7 @@ class _Nodes(Protocol):
         """A times a signal."""
 
     def inverse(self, squared: Tensor, /) -> Callable[[Any], Any]:
-        """What applies ``(I + squared · (I - A)²)^-1``."""
+        """A function that applies ``(I + squared · (I - A)²)^-1``."""
 
     def mix(self, signals: Sequence[Any], weights: Sequence[Tensor | None], /) -> Tensor:
         """The sum of signals times weights; None leaves one out."""
@@ -84,7 +84,7 @@ class _Nodes(Protocol):
 
 @dataclass
 class _Plain:
-    """Signals as they stand, (..., N, C)."""
+    """Signals as tensors (..., N, C)."""
 
     affinity: Affinity
     start: Tensor
@@ -105,7 +105,7 @@ class _Plain:
 
 @dataclass(frozen=True)
 class _Span:
-    """``c z + U y``; without a ``y`` it is zero."""
+    """``c z + U y``; a ``y`` of None is zero."""
 
     c: Tensor | float
     y: Tensor | None  # (..., r, C)
@@ -163,7 +163,7 @@ class _Thin:
         return inner if _is(signal.c, 0.0) else inner + signal.c * self.seen
 
     def inverse(self, squared: Tensor) -> Callable[[_Span], _Span]:
-        # I + h²(I - A)² = a I + U K Vᵀ, inverted by Woodbury's identity with a solve as small as the rank.
+        # I + h²(I - A)² = a I + U K Vᵀ, inverted by Woodbury's identity with a solve of the size of the rank.
         a = 1 + squared
         eye = torch.eye(self.overlap.shape[-1], dtype=self.overlap.dtype, device=self.overlap.device)
         k = squared * (self.overlap - 2 * eye)
@@ -176,11 +176,11 @@ class _Thin:
 
     def mix(self, signals: Sequence[_Span], weights: Sequence[Tensor | None]) -> Tensor:
         pairs = [(s, w) for s, w in zip(signals, weights, strict=True) if w is not None]
-        own = [w if _is(s.c, 1.0) else s.c * w for s, w in pairs if not _is(s.c, 0.0)]
-        far = [_weighted(s.y, w) for s, w in pairs if s.y is not None]
-        parts = [_weighted(self.z, _total(own))] if own else []
-        if far:
-            parts.append(self.affinity.scatter(_total(far)).to(self.z.dtype))
+        of_features = [w if _is(s.c, 1.0) else s.c * w for s, w in pairs if not _is(s.c, 0.0)]
+        of_columns = [_weighted(s.y, w) for s, w in pairs if s.y is not None]
+        parts = [_weighted(self.z, _total(of_features))] if of_features else []
+        if of_columns:
+            parts.append(self.affinity.scatter(_total(of_columns)).to(self.z.dtype))
         return _total(parts)
 
 
@@ -201,12 +201,12 @@ def _chebyshev(start: Any, step: Callable[[Any], Any], count: int) -> list[Any]:
 
 
 def _jacobi(nodes: _Plain, zoom: Tensor, count: int, iterations: int) -> list[Tensor]:
-    """Real parts of ``C^j z``: complex numbers as two real columns, ``(hL + iI)^-1`` by so many iterations."""
-    own = _diagonal(nodes.affinity).unsqueeze(-1)
-    pull = zoom * (1 - own)  # the diagonal of hL
+    """Real parts of ``C^j z``: complex numbers as two real columns, ``(hL + iI)^-1`` by Jacobi iterations."""
+    diagonal = _diagonal(nodes.affinity).unsqueeze(-1)
+    pull = zoom * (1 - diagonal)  # the diagonal of hL
 
     def divide(real: Tensor, imaginary: Tensor) -> tuple[Tensor, Tensor]:
-        """By the diagonal, ``pull + i``."""
+        """A complex signal divided by the diagonal, ``pull + i``."""
         size = pull**2 + 1
         return (pull * real + imaginary) / size, (pull * imaginary - real) / size
 
@@ -219,12 +219,12 @@ def _jacobi(nodes: _Plain, zoom: Tensor, count: int, iterations: int) -> list[Te
     signals = [real]
     for _ in range(count - 1):
         ahead = pulled(real, imaginary)
-        wanted = zoom * (real - ahead[0]) + imaginary, zoom * (imaginary - ahead[1]) - real  # (hL - iI) times it
-        real, imaginary = divide(*wanted)
+        target = zoom * (real - ahead[0]) + imaginary, zoom * (imaginary - ahead[1]) - real  # (hL - iI) times it
+        real, imaginary = divide(*target)
         for _ in range(iterations):
             ahead = pulled(real, imaginary)
             real, imaginary = divide(
-                wanted[0] + zoom * (ahead[0] - own * real), wanted[1] + zoom * (ahead[1] - own * imaginary)
+                target[0] + zoom * (ahead[0] - diagonal * real), target[1] + zoom * (ahead[1] - diagonal * imaginary)
             )
         signals.append(real)
     return signals

@@ -1,9 +1,8 @@
 """Low-rank approximation by sampling: ``A ≈ A[:, J] · A[I, J]⁻¹ · A[I, :]`` (Eq. 9 of CSALR, IJCAI 2020).
 
-Exact when the sampled block has the rank of the whole matrix; no symmetry is asked for. What is needed of ``A`` is the
-product with features, so the block is solved with (never inverted), and the thin factors may themselves be kept as
-something that only multiplies, as softmax factors are. In an attention map of n positions and m
-landmarks nothing is larger than n x m.
+Exact when the sampled block has the rank of the whole matrix; ``A`` need not be symmetric. Only the product of ``A``
+with features is needed, so the block is solved with (never inverted), and the thin factors may be any object that
+multiplies, such as softmax factors. For an attention map of n positions and m landmarks nothing is larger than n x m.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from vergence.ops.patches import Patches
 
 
 class Factor(Protocol):
-    """A thin matrix that is known by what it does."""
+    """A thin matrix, given by its product, its rows and its dense form."""
 
     def __matmul__(self, z: Tensor) -> Tensor: ...
 
@@ -53,7 +52,7 @@ class LowRank:
         return self.coefficients(index) @ right
 
     def dense(self) -> Tensor:
-        """The n x n matrix itself: for pictures and for checking."""
+        """The n x n matrix itself: for figures and for tests."""
         left = self.left if isinstance(self.left, Tensor) else self.left.dense()
         return self.rows(torch.arange(left.shape[-2], device=left.device))
 
@@ -68,7 +67,7 @@ def sampled(matrix: Tensor, rows: Tensor, columns: Tensor) -> LowRank:
 
 
 def solve(core: Tensor, z: Tensor) -> Tensor:
-    """``core⁻¹ z`` for (..., m, m) and (..., m, C), in single precision at least; endless where it is singular."""
+    """``core⁻¹ z`` for (..., m, m) and (..., m, C), in single precision at least; not finite where it is singular."""
     exact = torch.promote_types(core.dtype, torch.float32)
     return torch.linalg.solve_ex(core.to(exact), z.to(exact))[0].to(z.dtype)
 
@@ -111,8 +110,8 @@ def landmark_block(query: Tensor, key: Tensor) -> Tensor:
     """Eq. 16, ``softmax(query keyᵀ) + 1`` (..., m, m) for landmarks (..., m, r), in single precision at least.
 
     A positive matrix whose rows sum to one has no eigenvalue -1, so this one is not singular. A saturated softmax is
-    not positive in floating point (two landmarks that look only at each other give a singular block), so it is kept
-    above the unit of rounding: less than what solving rounds away.
+    not positive in floating point (two landmarks that attend only to each other give a singular block), so its entries
+    are kept above machine epsilon: less than the rounding error of solving.
     """
     softmax = plain_block(query, key)
     unit = torch.finfo(softmax.dtype).eps

@@ -50,8 +50,8 @@ class Patches:
         return torch.einsum("yh,...hwc,xw->...yxc", down, z, across).flatten(-3, -2)
 
     def spread(self, z: Tensor) -> Tensor:
-        """To each position what its patch has: (..., m, C) to (..., N, C). Differentiable."""
-        if self.even:  # many times as fast as an index, above all backward
+        """Gives each position the value of its patch: (..., m, C) to (..., N, C). Differentiable."""
+        if self.even:  # many times as fast as indexing, especially backward
             rows, height, columns, width = self._cut
             spread = z.unflatten(-2, (rows, 1, columns, 1)).expand(*z.shape[:-2], rows, height, columns, width, -1)
             return spread.flatten(-5, -2)
@@ -59,7 +59,7 @@ class Patches:
 
     @property
     def even(self) -> bool:
-        """Whether all patches have one size."""
+        """Whether all patches have the same size."""
         return self.height % self.rows == 0 and self.width % self.columns == 0
 
     @property

@@ -1,4 +1,4 @@
-"""Float32 at least, whatever precision is asked for around it."""
+"""Computing in float32 at least, also under mixed precision."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def wide(x: Tensor) -> Tensor:
 
 
 def full_precision(like: Tensor) -> AbstractContextManager[Any]:
-    """Mixed precision off, where it is on: sums over large maps overflow in half precision, and bfloat16 has steps of
-    12 cm at 20 m."""
+    """A context without autocast: sums over large maps overflow in half precision, and bfloat16 has steps of 12 cm at
+    20 m."""
     device = like.device.type
     if device != "meta" and torch.is_autocast_enabled(device):
         return torch.autocast(device, enabled=False)

@@ -1,14 +1,14 @@
-"""Set convolution: a small network on every edge of a neighbour graph, then the greatest over each point's edges.
+"""Set convolution: a small network on every edge of a neighbour graph, then the maximum over each point's edges.
 
-The direct form gathers neighbours' features beside the edges' vectors into a (k N) x C matrix and sends it through 1x1
-convolutions, each followed by an instance norm (over all edges of a cloud) and a leaky ReLU. The same costs less:
+The direct form concatenates neighbours' features and edge vectors into a (k N) x C matrix and applies 1x1 convolutions,
+each followed by an instance norm (over all edges of a cloud) and a leaky ReLU. This one costs less:
 
-* the first layer is linear, so it is taken a point at a time, before gathering: edge (i, j) is ``near[j] - centre[i]``.
-  So are its norm and their gradients, for sums over edges are sums over points of what their edges add up to;
-* edges go through in runs that stay in the cache: normalise, rectify, multiply, and add up what the next norm needs;
-* the last norm and the ReLU are increasing (where a scale is negative, the layer's sign is turned), so they are taken
-  after the greatest, of N values instead of k N;
-* backward gathers the first layer again, and writes its gradients over the products that forward kept.
+* the first layer is linear, so it is computed per point, before gathering: edge (i, j) is ``near[j] - centre[i]``. So
+  are its norm and their gradients, because sums over edges can be written as sums over points;
+* edges are processed in runs that stay in the cache: normalise, rectify, multiply, and sum up what the next norm needs;
+* the last norm and the ReLU are increasing (where a scale is negative, the layer's sign is flipped), so they are
+  applied after the maximum, to N values instead of k N;
+* backward gathers the first layer again, and writes its gradients over the products that forward stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 CACHED = 1 << 18
-"""Numbers in a run of edges on the CPU: a megabyte of float32."""
+"""Number of values in a run of edges on the CPU: a megabyte of float32."""
 
 
 def set_convolution(
@@ -40,9 +40,9 @@ def set_convolution(
     """``max over j of f(near[j] - centre[i])``, with j the ``neighbours`` of i and f a network with L layers.
     Differentiable once, in everything but the indices.
 
-    ``near`` (B, N, C₁), ``centre`` (B, M, C₁) and ``neighbours`` (B, M, k), indices below N, stand for the first layer;
-    ``weights`` are the L - 1 others, (C₂, C₁) and so on, at least one. ``scales`` and ``shifts`` are those of the L
-    instance norms. The result is (B, M, C_L).
+    ``near`` (B, N, C₁), ``centre`` (B, M, C₁) and ``neighbours`` (B, M, k), indices below N, define the first layer;
+    ``weights`` are those of the L - 1 others, (C₂, C₁) and so on, at least one. ``scales`` and ``shifts`` belong to the
+    L instance norms. The result is (B, M, C_L).
     """
     layers = len(scales)
     if len(weights) != layers - 1 or len(shifts) != layers or layers < 2:
@@ -54,21 +54,21 @@ def set_convolution(
     if not (torch.is_grad_enabled() and any(t.requires_grad for t in (near, centre, *params))):
         return _convolved(near, centre, neighbours, params, slope, eps, keep=False)[0]
     run: Any = _SetConvolution.apply
-    made: Tensor = run(near, centre, neighbours, slope, eps, *params)
-    return made
+    features: Tensor = run(near, centre, neighbours, slope, eps, *params)
+    return features
 
 
 def _convolved(
     near: Tensor, centre: Tensor, neighbours: Tensor, params: Sequence[Tensor], slope: float, eps: float, keep: bool
 ) -> tuple[Tensor, list[_Kept | None]]:
-    """The result, and what backward needs of each part of the batch."""
+    """The result, and what backward needs for each part of the batch."""
     parts = _Edges.parted(near, centre, neighbours, params, eps)
-    made = [_forward(edges, params, slope, eps, keep) for _, edges in parts]
-    return torch.cat([out for out, _ in made]), [kept for _, kept in made]
+    results = [_forward(edges, params, slope, eps, keep) for _, edges in parts]
+    return torch.cat([out for out, _ in results]), [kept for _, kept in results]
 
 
 class _Norm(NamedTuple):
-    """An instance norm that has seen its edges, ``y = z * gain + offset``; everything is (B, 1, C)."""
+    """An instance norm with the statistics of its edges, ``y = z * gain + offset``; all fields are (B, 1, C)."""
 
     mean: Tensor
     spread: Tensor
@@ -77,7 +77,7 @@ class _Norm(NamedTuple):
 
     @classmethod
     def of(cls, sums: Tensor, squares: Tensor, edges: int, scale: Tensor, shift: Tensor, eps: float) -> _Norm:
-        """From sums over all edges, (B, 1, C): in float64, for there are many."""
+        """From sums over all edges, (B, 1, C), in float64 because there are many."""
         mean = sums / edges
         variance = (squares / edges - mean.square()).clamp_min(0)
         mean, spread = mean.to(scale.dtype), (variance + eps).rsqrt().to(scale.dtype)
@@ -88,15 +88,15 @@ class _Norm(NamedTuple):
         return torch.addcmul(self.offset, z, self.gain)
 
     def backward(self, grad_scale: Tensor, grad_shift: Tensor, edges: int) -> tuple[Tensor, Tensor]:
-        """``dz = gain * dy + slope * z + constant``: the last two, which come from mean and variance."""
+        """``slope`` and ``constant`` of ``dz = gain * dy + slope * z + constant``: the terms of mean and variance."""
         slope = -self.gain * self.spread * grad_scale / edges
         return slope, -self.gain * grad_shift / edges - slope * self.mean
 
 
 class _Edges:
-    """The first layer of some clouds, with its norm: values on the edges of a run of points, gathered when asked for.
+    """The first layer of some clouds, with its norm: values on the edges of a run of points, gathered on demand.
 
-    A cloud that is too large for the cache goes alone, in several runs; small ones go together, in one.
+    A cloud too large for the cache is processed alone, in several runs; small ones are processed together, in one.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class _Edges:
         self.clouds, self.points, self.k = neighbours.shape
         self.count = self.points * self.k
         self.step = max(CACHED // (self.k * widest), 1) if _in_runs(near) and self.clouds == 1 else self.points
-        # The norm takes constants out; without them the sums below keep their digits.
+        # The norm removes constants; subtracting them first keeps the sums below accurate.
         self.near, self.centre = near - near.mean(1, keepdim=True), centre - centre.mean(1, keepdim=True)
         first = near.shape[1] * torch.arange(self.clouds, device=near.device)
         flat = neighbours.flatten(1) + first.unsqueeze(1)  # indices into the points of all clouds
@@ -113,10 +113,10 @@ class _Edges:
         ones = torch.ones(flat.numel(), dtype=near.dtype, device=near.device)
         degree = ones.new_zeros(near.shape[0] * near.shape[1]).index_add_(0, flat.flatten(), ones)
         self.degree = degree.view(self.clouds, -1, 1)
-        """Of how many points each is a neighbour."""
+        """The number of points that each is a neighbour of."""
         around = F.embedding_bag(flat.view(-1, self.k), self.near.flatten(0, 1), mode="sum")
         self.around = around.view_as(self.centre)
-        """Of each point, the sum over its neighbours."""
+        """For each point, the sum over its neighbours."""
         self.norm = self._norm(scale, shift, eps)
         self._near = self.norm(self.near).flatten(0, 1)
         self._centre = self.by_point(self.centre * self.norm.gain)
@@ -125,7 +125,7 @@ class _Edges:
     def parted(
         near: Tensor, centre: Tensor, neighbours: Tensor, params: Sequence[Tensor], eps: float
     ) -> Iterator[tuple[slice, _Edges]]:
-        """The clouds of a batch, as many together as the cache can bear, and their place in the batch."""
+        """The clouds of a batch, as many together as fit the cache, and their slice of the batch."""
         clouds, points, k = neighbours.shape
         _, scales, shifts = _parted(params)
         widest = max(p.shape[0] for p in params)
@@ -134,8 +134,8 @@ class _Edges:
             return
         size = max(4 * CACHED // (points * k * widest), 1)
         for low in range(0, clouds, size):
-            some = slice(low, low + size)
-            yield some, _Edges(near[some], centre[some], neighbours[some], scales[0], shifts[0], eps, widest)
+            part = slice(low, low + size)
+            yield part, _Edges(near[part], centre[part], neighbours[part], scales[0], shifts[0], eps, widest)
 
     def _norm(self, scale: Tensor, shift: Tensor, eps: float) -> _Norm:
         """Sums over edges of ``near[j] - centre[i]`` and of its square, from sums over points."""
@@ -146,14 +146,14 @@ class _Edges:
         return _Norm.of(sums, squares, self.count, scale, shift, eps)
 
     def backward(self, of_near: Tensor, of_points: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Gradients of near, centre, scale and shift, from those of the norm's results, added up by neighbour
-        (B, N, C) and by point (B, M, C)."""
+        """Gradients of near, centre, scale and shift, from those of the norm's results, summed by neighbour (B, N, C)
+        and by point (B, M, C)."""
         norm, near, centre = self.norm, self.near, self.centre
         of_shift = of_points.sum(1, keepdim=True)
         moments = (near * of_near).sum(1, keepdim=True) - (centre * of_points).sum(1, keepdim=True)
         of_scale = (moments - norm.mean * of_shift) * norm.spread
         slope, constant = norm.backward(of_scale, of_shift, self.count)
-        # Of each point, the sum over those it is a neighbour of: the graph turned round, edges sorted by their end.
+        # For each point, the sum over those it is a neighbour of: the reversed graph, edges sorted by their end.
         ends, order = torch.cat(self.neighbours).sort()
         first = torch.searchsorted(ends, torch.arange(near.shape[0] * near.shape[1], device=near.device))
         seen = F.embedding_bag(order // self.k, centre.flatten(0, 1), first, mode="sum").view_as(near)
@@ -166,33 +166,33 @@ class _Edges:
         return range(len(self.neighbours))
 
     def by_point(self, values: Tensor) -> tuple[Tensor, ...]:
-        """What points have (B, M, C), run by run."""
+        """Values of points (B, M, C), run by run."""
         return values.split(self.step, 1)
 
     def by_edge(self, values: Tensor) -> tuple[Tensor, ...]:
-        """What edges have (B, M k, ...), run by run."""
+        """Values of edges (B, M k, ...), run by run."""
         return values.split(self.step * self.k, 1)
 
     def bundled(self, values: Tensor) -> Tensor:
-        """The edges of a run, a point's together: (B, points, k, C)."""
+        """The edges of a run, grouped by point: (B, points, k, C)."""
         return values.view(self.clouds, -1, self.k, values.shape[-1])
 
     def __getitem__(self, run: int) -> Tensor:
-        """What the first norm gives, (B, edges of the run, C)."""
+        """The output of the first norm, (B, edges of the run, C)."""
         y = self._near.index_select(0, self.neighbours[run])
         self.bundled(y).sub_(self._centre[run].unsqueeze(2))
         return y.view(self.clouds, -1, y.shape[-1])
 
     def sums(self, channels: int) -> Tensor:
-        """A place for one sum a run, (runs, B, 1, channels)."""
+        """Memory for one sum per run, (runs, B, 1, channels)."""
         return self.near.new_empty(len(self.neighbours), self.clouds, 1, channels)
 
     def room(self, channels: int) -> Tensor:
-        """A place for values on all edges, (B, edges, channels)."""
+        """Memory for values on all edges, (B, edges, channels)."""
         shape = (self.clouds, self.count, channels)
         if not _in_runs(self.near):
             return self.near.new_empty(shape)
-        # NumPy asks the system for large pages: the first touch of so much memory costs a quarter.
+        # NumPy requests huge pages from the system: the first access to so much memory takes a quarter of the time.
         held = np.empty(math.prod(shape) * self.near.element_size(), np.uint8)
         return torch.from_numpy(held).view(self.near.dtype).view(shape)
 
@@ -215,20 +215,20 @@ class _SetConvolution(torch.autograd.Function):
         grads = torch.zeros_like(near), torch.zeros_like(centre)
         for i, (place, edges) in enumerate(_Edges.parted(near, centre, neighbours, params, ctx.eps)):
             kept, ctx.kept[i] = ctx.kept[i], None
-            if kept is None:  # used up by a backward before this one
+            if kept is None:  # consumed by an earlier backward pass
                 _, kept = _forward(edges, params, ctx.slope, ctx.eps, keep=True)
             grads[0][place], grads[1][place] = _backward(edges, kept, grad[place], params, ctx.slope, totals)
         return *grads, None, None, None, *totals
 
 
 class _Kept(NamedTuple):
-    """What backward needs of some clouds."""
+    """What backward needs for some clouds."""
 
     products: list[Tensor]
-    """Of the layers after the first, (B, edges, C), the last one with its sign turned where its scale is negative."""
+    """Of the layers after the first, (B, edges, C), the last one with its sign flipped where its scale is negative."""
     norms: list[_Norm]
     peaks: Tensor
-    """The greatest of the last products, (B, points, C)."""
+    """The maxima of the last products over neighbours, (B, points, C)."""
 
 
 def _parted(params: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]]:
@@ -238,12 +238,12 @@ def _parted(params: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor
 
 
 def _in_runs(values: Tensor) -> bool:
-    """Whether there is a cache to mind: on the CPU, unless the code is only being written down (compiled, exported)."""
+    """Whether to process edges in cache-sized runs: on the CPU, unless the code is being compiled or exported."""
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _wide(values: Tensor) -> Tensor:
-    """As float64, where the device has it."""
+    """As float64, where the device supports it."""
     return values if values.device.type == "mps" else values.double()
 
 
@@ -286,7 +286,7 @@ def _backward(
 ) -> tuple[Tensor, Tensor]:
     """Adds to ``totals``, in the order of the parameters; returns the gradients of near and centre.
 
-    ``kept`` is used up: the gradients of each norm's results are written over the products they came through.
+    ``kept`` is consumed: the gradients of each norm's results are written over its products.
     """
     weights, scales, _ = _parted(params)
     grad_weights, grad_scales, grad_shifts = _parted(totals)
@@ -299,7 +299,7 @@ def _backward(
     tops, at_tops = edges.by_point(kept.peaks), edges.by_point(at_peak * norm.gain)
     of_near, of_points = torch.zeros_like(edges.near), torch.empty_like(edges.centre)
     of_runs = edges.by_point(of_points)
-    above: tuple[Tensor, ...] = ()  # gradients of what a layer's norm gave, run by run; at the last, only at its peaks
+    above: tuple[Tensor, ...] = ()  # gradients of a layer's norm output, by run; at the last layer only at its peaks
     for layer in range(last, 0, -1):
         norm = kept.norms[layer]
         turn = sign if layer == last else torch.ones_like(scales[layer])
@@ -309,7 +309,7 @@ def _backward(
         weight = weights[layer - 1] * turn[:, None]
         product = kept.products[layer - 1]
         zs, unders = edges.by_edge(product), edges.by_edge(kept.products[layer - 2]) if layer > 1 else ()
-        # A run's product has done its work when the gradient of what is below it is known.
+        # A run's product is no longer needed once the gradient of the layer below is known.
         passed = zs if product.shape[2] == weight.shape[1] or layer == 1 else edges.by_edge(edges.room(weight.shape[1]))
         of_weight = torch.zeros_like(weight)
         sums, moments = edges.sums(weight.shape[1]), edges.sums(weight.shape[1])
@@ -347,12 +347,12 @@ def _product(x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
 
 
 def _rectified_(grad: Tensor, y: Tensor, slope: float) -> Tensor:
-    """The gradient before a leaky ReLU of y, in place."""
-    made: Tensor = torch.ops.aten.leaky_relu_backward.grad_input(grad, y, slope, False, grad_input=grad)
-    return made
+    """The gradient at the input y of a leaky ReLU, in place."""
+    result: Tensor = torch.ops.aten.leaky_relu_backward.grad_input(grad, y, slope, False, grad_input=grad)
+    return result
 
 
 def _add_at_peaks(grad: Tensor, z: Tensor, peaks: Tensor, values: Tensor) -> None:
-    """Add ``values`` (B, points, C) to ``grad`` (B, points, k, C) where z is greatest; equal values share."""
+    """Add ``values`` (B, points, C) to ``grad`` (B, points, k, C) where z is maximal; ties share equally."""
     hits = (z - peaks.unsqueeze(2)).eq_(0)  # as floats: comparing into booleans is three times slower
     grad.addcmul_(hits, (values / hits.sum(2)).unsqueeze(2))

@@ -1,4 +1,4 @@
-"""Kernels between points that only reach so far, kept as dense blocks of the pairs that may be near enough."""
+"""Kernels between points with a limited radius, stored as dense blocks of the pairs that may be within it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from vergence.ops.transport import distances
 
 BLOCK = 128
-"""Rows in a block."""
+"""Number of rows in a block."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Blocks:
     """An N x M kernel that is 0 outside its blocks: ``values[b][r, c]`` stands at ``rows[b][r]``, ``columns[b][c]``.
 
     Every row is in exactly one block; a block has the columns that any of its rows can reach. Multiplies like the dense
-    matrix, at the cost of what is in the blocks. Differentiable in the values.
+    matrix, at the cost of the blocks only. Differentiable in the values.
     """
 
     rows: tuple[Tensor, ...]
@@ -39,11 +39,11 @@ class Blocks:
         rows = tuple(_parcels(p, torch.arange(len(p), device=p.device), block))
         columns, values = [], []
         for parcel in rows:
-            some = p[parcel]
-            outside = (some.amin(0) - q).clamp_min(0) + (q - some.amax(0)).clamp_min(0)  # to the box around the parcel
+            points = p[parcel]
+            outside = (points.amin(0) - q).clamp_min(0) + (q - points.amax(0)).clamp_min(0)  # to the parcel's box
             near = (outside.square().sum(1) < radius**2).nonzero()[:, 0]
-            # The mask is a float: products of booleans are several times slower.
-            mask = distances(some, q[near]).lt_(radius)
+            # A float mask: products with booleans are several times slower.
+            mask = distances(points, q[near]).lt_(radius)
             columns.append(near)
             values.append(kernel(parcel, near) * mask)
         return cls(rows, tuple(columns), tuple(values), (len(p), len(q)))
@@ -62,10 +62,10 @@ class Blocks:
 
     def dense(self) -> Tensor:
         """The N x M matrix itself."""
-        made = self.new_full(self.shape, 0)
+        matrix = self.new_full(self.shape, 0)
         for rows, columns, values in zip(self.rows, self.columns, self.values, strict=True):
-            made = made.index_put((rows[:, None], columns), values)
-        return made
+            matrix = matrix.index_put((rows[:, None], columns), values)
+        return matrix
 
 
 @dataclass(frozen=True)
@@ -74,18 +74,18 @@ class _Transposed:
 
     def __matmul__(self, z: Tensor) -> Tensor:
         """(M, N) @ (N, C)."""
-        made = z.new_zeros(self.of.shape[1], z.shape[1])
+        product = z.new_zeros(self.of.shape[1], z.shape[1])
         for rows, columns, values in zip(self.of.rows, self.of.columns, self.of.values, strict=True):
-            made = made.index_add(0, columns, values.mT @ z.index_select(0, rows))
-        return made
+            product = product.index_add(0, columns, values.mT @ z.index_select(0, rows))
+        return product
 
 
 def _parcels(points: Tensor, index: Tensor, most: int) -> list[Tensor]:
-    """Points parted at the median of their widest side until no more than ``most`` are together."""
+    """Points split at the median of their widest side until no group has more than ``most``."""
     if len(index) <= most:
         return [index]
-    some = points[index]
-    widest = int((some.amax(0) - some.amin(0)).argmax())
-    order = index[some[:, widest].argsort()]
+    group = points[index]
+    widest = int((group.amax(0) - group.amin(0)).argmax())
+    order = index[group[:, widest].argsort()]
     half = len(order) // 2
     return _parcels(points, order[:half], most) + _parcels(points, order[half:], most)

@@ -1,17 +1,16 @@
-"""Optimal transport between two sets: Sinkhorn's scalings, balanced or not, unrolled or to convergence.
+"""Optimal transport between two sets by Sinkhorn iterations: balanced or not, unrolled or to convergence.
 
 The problem is, with ``KL(a, b) = Σ a log(a / b) - a + b`` and marginals ``rows`` and ``columns``,
 
     min over T ≥ 0 of  Σ C T + eps Σ T (log T - 1) + mass KL(T 1, rows) + mass KL(Tᵀ 1, columns).
 
-``mass`` says what it costs to make or lose mass: infinite (the default) is balanced transport, 0 leaves
+``mass`` is the cost of creating or losing mass: infinite (the default) is balanced transport, 0 leaves
 ``exp(-C / eps)`` as it is. The solution is ``T = diag(a) U diag(b)`` with the kernel ``U = exp(-C / eps)``, and the
-scalings ask of the kernel only its products with vectors: whatever has ``@`` and ``.mT`` will do (see
+scalings only need products of the kernel with vectors: any object with ``@`` and ``.mT`` will do (see
 :class:`vergence.ops.support.Blocks`).
 
-Pairs outside a ``support`` have no mass: their kernel is 0, however the cost is there. A row or column without any
-pair keeps an empty row or column in the plan. ``eps`` and ``mass`` are numbers, or tensors that broadcast against
-(..., 1, 1).
+Pairs outside a ``support`` have no mass: their kernel is 0 for any cost. A row or column without any pair is an empty
+row or column of the plan. ``eps`` and ``mass`` are numbers, or tensors that broadcast against (..., 1, 1).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Kernel(Protocol):
 
 
 def unit(x: Tensor, guard: float = 1e-8) -> Tensor:
-    """Features (..., C) at length one; ``guard`` is added to the squared length. Differentiable."""
+    """L2-normalised features (..., C); ``guard`` is added to the squared norm. Differentiable."""
     return x * (x.square().sum(-1, keepdim=True) + guard).rsqrt()
 
 
@@ -52,14 +51,14 @@ def cosine_cost(x: Tensor, y: Tensor, guard: float = 1e-8) -> Tensor:
 
 
 def cosine_kernel(x: Tensor, y: Tensor, eps: Tensor) -> Tensor:
-    """``exp(-C / eps)`` of the :func:`cosine_cost` between features already at length one, in one product and one
-    exponential; ``eps`` broadcasts against (..., N, C). Differentiable."""
+    """``exp(-C / eps)`` of the :func:`cosine_cost` between features that are L2-normalised already, in one product and
+    one exponential; ``eps`` broadcasts against (..., N, C). Differentiable."""
     return torch.exp_(x / eps @ y.mT - 1 / eps)
 
 
 def distances(p: Tensor, q: Tensor) -> Tensor:
-    """Between points (..., N, D) and (..., M, D), as (..., N, M). Differentiable."""
-    # By differences, not products: far from the origin those lose the digits.
+    """Euclidean distances between points (..., N, D) and (..., M, D): (..., N, M). Differentiable."""
+    # By differences: dot products lose precision far from the origin.
     return torch.cdist(p, q, compute_mode="donot_use_mm_for_euclid_dist")
 
 
@@ -92,10 +91,10 @@ def scalings(
     columns: Tensor | None = None,
     guard: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """``a`` (..., N, 1) and ``b`` (..., M, 1) after so many iterations, unrolled: differentiable through every one.
+    """``a`` (..., N, 1) and ``b`` (..., M, 1) after the given number of iterations, unrolled: differentiable.
 
     ``power`` is :func:`relaxation`; marginals (..., N) and (..., M) are uniform unless given. ``guard`` is added to
-    what is divided by. Without iterations nothing is scaled and the plan is the kernel.
+    denominators. With 0 iterations the scalings are 1 and the plan is the kernel.
     """
     *batch, n, m = kernel.shape
     a, b = kernel.new_full((*batch, n, 1), 1.0), kernel.new_full((*batch, m, 1), 1.0)
@@ -110,7 +109,7 @@ def scalings(
 
 
 def _share(marginal: Tensor, reached: Tensor) -> Tensor:
-    """What to scale by; 1 where nothing is reached, for any finite value leaves nothing there."""
+    """The scaling ``marginal / reached``; 1 where ``reached`` is 0, where any finite value gives an empty row."""
     seen = reached > 0
     return (marginal / reached.where(seen, 1)).where(seen, 1)
 
@@ -124,9 +123,9 @@ def sinkhorn(
     columns: Tensor | None = None,
     support: Tensor | None = None,
 ) -> Tensor:
-    """The plan (..., N, M) for a cost of that shape after so many iterations. Differentiable.
+    """The plan (..., N, M) for a cost of that shape after the given number of iterations. Differentiable.
 
-    Good as long as ``exp(-cost / eps)`` is not all zero in its float type; :func:`log_sinkhorn` is good for any.
+    Valid as long as ``exp(-cost / eps)`` does not underflow to all zeros; :func:`log_sinkhorn` is valid for any cost.
     """
     kernel = gibbs(cost, eps, support)
     a, b = scalings(kernel, relaxation(eps, mass), iterations, rows, columns)
@@ -165,7 +164,7 @@ def optimal_plan(
 ) -> Tensor:
     """The plan (..., N, M) that iterations converge to: its logarithm moves by less than ``tolerance``.
 
-    Differentiable once, by the optimum's own equations: memory does not grow with the iterations it took. Raises a
+    Differentiable once, by implicit differentiation: memory does not grow with the number of iterations. Raises a
     RuntimeError after ``limit`` iterations, as when balanced marginals cannot be met on the support.
     """
     kernel, power = _log_gibbs(cost, eps, support), relaxation(eps, mass)
@@ -236,20 +235,20 @@ class _FixedPoint(torch.autograd.Function):
 
 
 def _moved(u: Tensor, v: Tensor) -> Tensor:
-    """The most that any logarithm of the plan moves with these; what one side gains and the other loses is no motion,
-    and with nearly fixed mass it goes on for ever."""
+    """The largest change of any logarithm of the plan under these changes of u and v. A constant that moves from u to v
+    does not count: it leaves the plan as it is, and with nearly fixed mass it never stops."""
     top, bottom = u.amax((-2, -1)) + v.amax((-2, -1)), u.amin((-2, -1)) + v.amin((-2, -1))
     return torch.maximum(top.abs(), bottom.abs()).max()
 
 
-# What a plan says ----------------------------------------------------------------------------------------------------
+# Use of a plan -------------------------------------------------------------------------------------------------------
 
 
 def barycentres(kernel: Kernel | Tensor, b: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Where each row's mass goes on average, ``Σ_j T_ij y_j / Σ_j T_ij``, with ``values`` (..., M, D): (..., N, D).
+    """The mean target of each row's mass, ``Σ_j T_ij y_j / Σ_j T_ij``, with ``values`` (..., M, D): (..., N, D).
 
     The row scalings cancel, so the plan is not needed: ``b`` (..., M, 1) is enough (ones, if the kernel is a plan). The
-    second result (..., N, 1) says which rows have mass at all; the others' average is 0. Differentiable.
+    second result (..., N, 1) is true for rows that have mass; the mean of the others is 0. Differentiable.
     """
     sums = kernel @ torch.cat([b * values, b.expand(*values.shape[:-1], 1)], -1)
     total = sums[..., -1:]

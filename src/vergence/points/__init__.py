@@ -1,1 +1,1 @@
-"""Points: what is where in three dimensions, and where it goes."""
+"""Point clouds: scene flow between two instants."""

@@ -1,5 +1,5 @@
-"""Pairs of clouds with their scene flow: FlyingThings3D and KITTI in both published preparations, a folder of one's
-own, and the random points of them that a network sees."""
+"""Pairs of point clouds with ground-truth scene flow: FlyingThings3D and KITTI in both published preparations, a
+user's own folder, and the random sampling of points."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from vergence.core.seeding import generator
 from vergence.data.clouds import as_points, read_npy, read_npz
 
 HELD_OUT = 2000
-"""Of the training files, at equal distances in the sorted list: what the paper validates on."""
+"""Number of training files held out for validation as in the paper, evenly spaced in the sorted list."""
 DEPTH = 35.0
-"""Metres beyond which KITTI's points are left out."""
+"""KITTI: points with a greater depth, in metres, are left out."""
 GROUND = -1.4
 """KITTI_s: points below this height at both instants are the ground."""
 
 
 class Scene(NamedTuple):
-    """Two clouds (N, 3) and (M, 3), the flow of the first (N, 3), and where it is known (N,)."""
+    """Two clouds (N, 3) and (M, 3), the flow of the first (N, 3), and the mask of points whose flow is known (N,)."""
 
     p: Tensor
     q: Tensor
@@ -36,12 +36,12 @@ class Scene(NamedTuple):
 
 @dataclass(frozen=True)
 class Scenes:
-    """Scenes in files, read when asked for."""
+    """Scenes in files, read on access."""
 
     files: tuple[Path, ...]
     load: Callable[[Path], Scene]
     aligned: bool
-    """Whether row i of both clouds is one point."""
+    """Whether row i of both clouds is the same point."""
 
     def __len__(self) -> int:
         return len(self.files)
@@ -52,13 +52,14 @@ class Scenes:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Scenes as a network sees them: so many random points of each cloud, those of a scene always the same by index,
-    anew each time when drawn for training."""
+    """Scenes as network input: ``points`` random points of each cloud, always the same ones by index, new ones on each
+    ``draw`` for training."""
 
     data: Any
     points: int
     draws: Literal["apart", "together"] = "apart"
-    """Points of the two clouds are drawn apart; together makes a perfect world of rows that correspond (FT3D_p)."""
+    """apart: the two clouds are sampled independently; together: the same rows of both, so that every point has a match
+    (FT3D_p)."""
 
     def __len__(self) -> int:
         return len(self.data)
@@ -76,7 +77,7 @@ class Drawn:
         return {"p": p[first], "q": q[second], "flow": flow[first], "mask": mask[first]}
 
     def collate(self, scenes: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-        """A batch. Scenes with fewer points set its size: their order is random, so fewer is a smaller draw."""
+        """Stacks scenes, cut to the smallest number of points; point order is random, so the cut is a random subset."""
         batch = {}
         for name in scenes[0]:
             least = min(len(scene[name]) for scene in scenes)
@@ -91,16 +92,16 @@ def _listed(path: Path, pattern: str, expected: str) -> list[Path]:
     if not path.is_dir():
         raise VergenceError(f"{path} is not a folder: expected {expected}")
     try:
-        found = sorted(path.glob(pattern))
+        files = sorted(path.glob(pattern))
     except OSError as error:
         raise VergenceError(f"{path} cannot be read: {error.strerror}") from None
-    if not found:
+    if not files:
         raise VergenceError(f"{path} holds no {pattern}: expected {expected}")
-    return found
+    return files
 
 
 def _split(files: list[Path], split: str) -> tuple[Path, ...]:
-    """The training files without those held out to validate, or these; a small set holds out an eighth."""
+    """The training files, or those held out for validation: an eighth in a small data set."""
     count = min(HELD_OUT, max(len(files) // 8, 1))
     if len(files) == 1:
         return tuple(files)
@@ -111,7 +112,9 @@ def _split(files: list[Path], split: str) -> tuple[Path, ...]:
 def _two_clouds(folder: Path) -> tuple[Tensor, Tensor]:
     first, second = (as_points(read_npy(folder / name), folder / name) for name in ("pc1.npy", "pc2.npy"))
     if first.shape != second.shape:
-        raise VergenceError(f"{folder} has {len(first)} rows in pc1.npy and {len(second)} in pc2.npy: they correspond")
+        raise VergenceError(
+            f"{folder} has {len(first)} rows in pc1.npy and {len(second)} in pc2.npy: rows must correspond"
+        )
     return first, second
 
 
@@ -139,7 +142,7 @@ def _read_ft3d_s(path: Path, split: str) -> Scenes:
     root = path / "FlyingThings3D_subset_processed_35m"
     root = root if root.is_dir() else path
     expected = "FlyingThings3D_subset_processed_35m/{train,val}/<scene>/pc1.npy and pc2.npy"
-    part = root / ("val" if split == "test" else "train")  # the folder of the test scenes is named val
+    part = root / ("val" if split == "test" else "train")  # the test scenes are in the folder named val
     folders = [file.parent for file in _listed(part, "0*/pc1.npy", expected)]
     return Scenes(tuple(folders) if split == "test" else _split(folders, split), _load_ft3d_s, aligned=True)
 
@@ -153,7 +156,7 @@ def _load_ft3d_s(folder: Path) -> Scene:
 LEFT_OUT = frozenset(
     f"{name}-0.npz"
     for name in (
-        "TRAIN_C_0140_left_0006",  # values that are not numbers; in all others no point's flow is known
+        "TRAIN_C_0140_left_0006",  # has NaN values; in all others the flow of no point is known
         "TRAIN_A_0364_left_0008", "TRAIN_A_0364_left_0009", "TRAIN_A_0658_left_0014", "TRAIN_B_0053_left_0009",
         "TRAIN_B_0053_left_0011", "TRAIN_B_0424_left_0011", "TRAIN_B_0609_right_0010",
         "TEST_A_0149_right_0013", "TEST_A_0149_right_0012", "TEST_A_0123_right_0009", "TEST_A_0123_right_0008",
@@ -166,8 +169,8 @@ def _read_ft3d_o(path: Path, split: str) -> Scenes:
     root = path / "data_processed_maxcut_35_20k_2k_8192"
     root = root if root.is_dir() else path
     expected = "data_processed_maxcut_35_20k_2k_8192/{TRAIN,TEST}_*.npz"
-    found = _listed(root, "TEST_*.npz" if split == "test" else "TRAIN_*.npz", expected)
-    files = [file for file in found if file.name not in LEFT_OUT]
+    listed = _listed(root, "TEST_*.npz" if split == "test" else "TRAIN_*.npz", expected)
+    files = [file for file in listed if file.name not in LEFT_OUT]
     return Scenes(tuple(files) if split == "test" else _split(files, split), _load_masked, aligned=False)
 
 
@@ -186,7 +189,7 @@ def _load_masked(path: Path) -> Scene:
 
 
 def _read_kitti_s(path: Path, split: str) -> Scenes:
-    """All scenes in every split: KITTI is only judged on."""
+    """All scenes in every split: KITTI is only for testing."""
     root = path / "KITTI_processed_occ_final"
     root = root if root.is_dir() else path
     expected = "KITTI_processed_occ_final/<six digits>/pc1.npy and pc2.npy"
@@ -202,7 +205,7 @@ def _read_kitti_s(path: Path, split: str) -> Scenes:
 
 
 MAPPING = "KITTI_mapping.txt"
-"""A line a scene, empty for those that are left out."""
+"""One line per scene, empty for those that are left out."""
 
 
 def _mapped(folders: list[Path], mapping: Path) -> list[Path]:
@@ -212,7 +215,7 @@ def _mapped(folders: list[Path], mapping: Path) -> list[Path]:
         raise VergenceError(f"{mapping} cannot be read: {error}") from None
     kept = [f for f in folders if f.name.isdigit() and int(f.name) < len(lines) and lines[int(f.name)].strip()]
     if not kept:
-        raise VergenceError(f"{mapping} keeps none of the {len(folders)} scenes: expected a line a scene")
+        raise VergenceError(f"{mapping} keeps none of the {len(folders)} scenes: expected one line per scene")
     return kept
 
 
@@ -227,7 +230,7 @@ def _load_kitti_s(folder: Path) -> Scene:
 
 
 def _read_kitti_o(path: Path, split: str) -> Scenes:
-    """All scenes in every split: KITTI is only judged on."""
+    """All scenes in every split: KITTI is only for testing."""
     root = path / "kitti_rm_ground"
     root = root if root.is_dir() else path
     return Scenes(tuple(_listed(root, "*.npz", "kitti_rm_ground/*.npz")), _load_kitti_o, aligned=False)
@@ -242,11 +245,11 @@ def _load_kitti_o(path: Path) -> Scene:
     return Scene(p, q[near_second], flow, _all(p))
 
 
-# One's own -----------------------------------------------------------------------------------------------------------
+# A user's own folder --------------------------------------------------------------------------------------------------
 
 
 def read_folder(path: Path, split: str) -> Scenes:
-    """``PATH/<split>/*.npz`` with points1, points2, flow and, where it is not known everywhere, valid_mask1."""
+    """``PATH/<split>/*.npz`` with points1, points2, flow and, if the flow is not known everywhere, valid_mask1."""
     stands_in = {"train": ["train"], "val": ["val", "test"], "test": ["test", "val"]}[split]
     part = next((path / name for name in stands_in if (path / name).is_dir()), path / split)
     expected = f"{path.name}/{split}/*.npz with points1, points2 and flow"

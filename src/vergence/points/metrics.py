@@ -1,4 +1,4 @@
-"""How good a scene flow is: end-point error, and shares of points that are near enough or far off."""
+"""Metrics of scene flow: end-point error, strict and relaxed accuracy, and outliers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Settings that systems of this room share."""
+"""Settings shared by point-cloud systems."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 World = Literal["perfect", "resampled"]
-"""Whether every point has its partner in the second cloud, or surfaces are sampled afresh as a sensor does."""
+"""perfect: every point has a match in the second cloud; resampled: surfaces are sampled again, as by a sensor."""

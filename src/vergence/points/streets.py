@@ -1,10 +1,10 @@
-"""Rendered streets: what a scanner on a moving car sees at two instants, with the exact motion of every point.
+"""Rendered streets: scans from a moving car at two instants, with the exact flow of every point.
 
-Buildings, parked and driving cars, people, poles, trees and hedges stand along a road; rays of a spinning laser or of a
-depth camera meet them at both instants, so that no point has its partner, near surfaces are dense, far ones sparse, and
-what is behind something is not seen. Everything is a box, a cylinder or an ellipsoid that moves rigidly: the true
-motion of a point is that of its object, seen from the moving sensor. Axes are left, up, forward, in metres; the sensor
-is at the origin.
+Buildings, parked and driving cars, people, poles, trees and hedges stand along a road. Rays of a spinning lidar or a
+depth camera are cast at both instants, so that no point has an exact match, near surfaces are dense, far ones sparse,
+and occluded ones missing. Every object is a box, a cylinder or an ellipsoid that moves rigidly: the flow of a point is
+the motion of its object relative to the moving sensor. Axes are left, up, forward, in metres; the sensor is at the
+origin.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from vergence.core.seeding import generator
 from vergence.points.data import Scene
 
 RANGE = 35.0
-"""Metres beyond which nothing is seen."""
+"""Range of the sensor, in metres."""
 RAYS = 4
-"""Rays cast for each point that is wanted: many meet the sky."""
+"""Rays cast per point asked for, since many hit only the sky."""
 NOISE = 0.02
-"""Deviation of a measured range, in metres."""
+"""Standard deviation of a measured range, in metres."""
 PATTERNS = ("laser", "laser-front", "camera")
-"""A laser that spins all round, what it sees in front, and a depth camera."""
+"""A spinning lidar, its front view only, and a depth camera."""
 BOX, CYLINDER, ELLIPSOID = range(3)
 
 
 @dataclass(frozen=True)
 class Streets:
-    """Scenes made when asked for, each from its own seed."""
+    """Scenes generated on access, each from its own seed."""
 
     count: int
     points: int
@@ -77,7 +77,7 @@ def street(points: int, source: torch.Generator) -> Scene:
 def _moved(
     p: Tensor, owner: Tensor, things: Things, speed: Tensor, turn: Tensor, step: Tensor, swing: Tensor
 ) -> Tensor:
-    """Where points (N, 3) of objects (N,) are later, seen from where the sensor is later; -1 is the ground."""
+    """Later positions of points (N, 3) of objects (N,), in the axes of the later sensor; object -1 is the ground."""
     moving = owner >= 0
     mine = owner.clamp_min(0)
     centre = things.centre[mine]
@@ -87,18 +87,18 @@ def _moved(
 
 
 def _seen(points: Tensor, step: Tensor, swing: Tensor) -> Tensor:
-    """Points in the axes of a sensor that has gone ``step`` and turned by ``swing``."""
+    """Points in the axes of a sensor that has moved by ``step`` and turned by ``swing``."""
     return _turned(points - step, (-swing).expand(len(points)))
 
 
 def _turned(points: Tensor, angle: Tensor) -> Tensor:
-    """Points (N, 3) turned about the vertical axis by angles (N,): from forward to the left."""
+    """Points (N, 3) rotated about the vertical axis by angles (N,), from forward to the left."""
     x, y, z = points.unbind(1)
     sine, cosine = angle.sin(), angle.cos()
     return torch.stack([cosine * x + sine * z, y, cosine * z - sine * x], 1)
 
 
-# What stands there ----------------------------------------------------------------------------------------------------
+# Objects -------------------------------------------------------------------------------------------------------------
 
 
 def _draw(source: torch.Generator, low: float = 0.0, high: float = 1.0) -> float:
@@ -106,14 +106,14 @@ def _draw(source: torch.Generator, low: float = 0.0, high: float = 1.0) -> float
 
 
 def _motion(source: torch.Generator) -> tuple[Tensor, Tensor]:
-    """How the sensor moves in a tenth of a second: at most 1.6 m forward, and three degrees."""
+    """Ego-motion in a tenth of a second: at most 1.6 m forward and three degrees of rotation."""
     forward = 0.0 if _draw(source) < 0.15 else _draw(source, 0.0, 1.6)
     step = torch.tensor([_draw(source, -0.05, 0.05), _draw(source, -0.03, 0.03), forward])
     return step, torch.tensor(math.radians(_draw(source, -3, 3)))
 
 
 class _Builder:
-    """Collects objects and how they move."""
+    """Collects objects and their motion."""
 
     def __init__(self, source: torch.Generator) -> None:
         self.source = source
@@ -143,17 +143,17 @@ class _Builder:
 
 
 GROUND = -1.7
-"""Where objects stand; the sensor's height above the ground differs a little from it."""
+"""Height at which objects stand; the rendered ground differs a little from it."""
 
 
 def _objects(source: torch.Generator) -> tuple[Things, Tensor, Tensor]:
     build = _Builder(source)
-    road = build.draw(4.0, 7.0)  # half of its width
+    road = build.draw(4.0, 7.0)  # half its width
     for side in (-1.0, 1.0):
         _houses(build, side, road)
         _roadside(build, side, road)
     for _ in range(int(build.draw(1, 5))):
-        away = build.draw(0, 1) < 0.5  # the way we drive, on the right; x points to the left
+        away = build.draw(0, 1) < 0.5  # in our direction, on the right; x points to the left
         x, heading = (-0.45 * road, 0.0) if away else (0.45 * road, math.pi)
         _car(build, x, build.draw(-30, 32), heading, build.draw(0.2, 2.0), build.draw(-0.05, 0.05))
     for _ in range(int(build.draw(0, 6))):
@@ -194,7 +194,7 @@ def _roadside(build: _Builder, side: float, road: float) -> None:
 
 
 def _car(build: _Builder, x: float, z: float, yaw: float, speed: float, turn: float) -> None:
-    """A body and a cabin on it that move together."""
+    """Adds a car: a body and a cabin that move together."""
     wide, long, body = build.draw(0.8, 1.0), build.draw(1.8, 2.5), build.draw(0.35, 0.5)
     yaw += build.draw(-0.06, 0.06)
     motion = (speed * math.sin(yaw), 0.0, speed * math.cos(yaw))
@@ -211,13 +211,13 @@ def _person(build: _Builder, x: float, z: float) -> None:
     build.add(CYLINDER, (x, GROUND + tall / 2, z), (r := build.draw(0.2, 0.32), tall / 2, r), 0.0, speed)
 
 
-# What is seen ---------------------------------------------------------------------------------------------------------
+# Scanning ------------------------------------------------------------------------------------------------------------
 
 
 def _scan(
     things: Things, height: float, ground: bool, pattern: str, points: int, source: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Points (N, 3) that rays meet, and the object of each; -1 is the ground."""
+    """Points (N, 3) hit by rays, and the object of each; -1 is the ground."""
     rays = _rays(pattern, RAYS * points, source)
     far = torch.full((len(rays),), RANGE)
     owner = torch.full((len(rays),), -2)
@@ -228,9 +228,9 @@ def _scan(
         far = torch.minimum(far, reach)
     met = torch.full((len(things.shape), len(rays)), math.inf)
     for shape, meet in enumerate((_box, _cylinder, _ellipsoid)):
-        some = (things.shape == shape).nonzero()[:, 0]
-        if len(some):
-            met[some] = meet(things.only(some), rays)
+        same = (things.shape == shape).nonzero()[:, 0]
+        if len(same):
+            met[same] = meet(things.only(same), rays)
     nearest, which = met.min(0)
     owner = torch.where(nearest < far, which, owner)
     far = torch.minimum(far, nearest)
@@ -240,7 +240,7 @@ def _scan(
 
 
 def _rays(pattern: str, count: int, source: torch.Generator) -> Tensor:
-    """Directions (R, 3): 64 rows of a spinning laser, or anywhere in the view of a camera."""
+    """Ray directions (R, 3): 64 rows of a lidar, or random ones in the view of a camera."""
     across, down = torch.rand(2, count, generator=source)
     if pattern != "camera":
         azimuth = (2 * across - 1) * (math.pi if pattern == "laser" else math.radians(50))
@@ -265,7 +265,7 @@ def _local(things: Things, rays: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _box(things: Things, rays: Tensor) -> Tensor:
-    """How far away rays meet boxes, (O, R); infinite where they do not."""
+    """Distances at which rays hit boxes, (O, R); infinite if they miss."""
     origin, way = _local(things, rays)
     inverse = 1 / torch.where(way.abs() < 1e-6, 1e-6, way)
     half = things.half.unsqueeze(1)
@@ -275,14 +275,14 @@ def _box(things: Things, rays: Tensor) -> Tensor:
 
 
 def _quadratic(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """The smaller root of ``a t^2 + 2 b t + c``; infinite where there is none above zero."""
+    """The smaller root of ``a t^2 + 2 b t + c``; infinite if there is none above zero."""
     inside = b * b - a * c
     root = (-b - inside.clamp_min(0).sqrt()) / a.clamp_min(1e-9)
     return torch.where((inside > 0) & (root > 0), root, math.inf)
 
 
 def _cylinder(things: Things, rays: Tensor) -> Tensor:
-    """How far away rays meet the sides of upright cylinders, (O, R)."""
+    """Distances at which rays hit the sides of vertical cylinders, (O, R)."""
     centre, radius = things.centre, things.half[:, :1]
     x, y, z = rays.unbind(1)
     a = (x * x + z * z).expand(len(centre), -1)
@@ -294,7 +294,7 @@ def _cylinder(things: Things, rays: Tensor) -> Tensor:
 
 
 def _ellipsoid(things: Things, rays: Tensor) -> Tensor:
-    """How far away rays meet ellipsoids along the axes, (O, R)."""
+    """Distances at which rays hit axis-aligned ellipsoids, (O, R)."""
     way, centre = rays.unsqueeze(0) / things.half.unsqueeze(1), things.centre / things.half
     b = -(way * centre.unsqueeze(1)).sum(-1)
     c = (centre * centre).sum(-1, keepdim=True) - 1

@@ -1,7 +1,7 @@
 """Embedded scenes of rigid objects: boxes and ellipsoids that move a little between two instants.
 
-In the *perfect* world the second cloud is the first one, moved and shuffled: every point has its partner. In the
-*resampled* world the moved surfaces are sampled afresh, as a sensor does: no point has one.
+In the *perfect* world the second cloud is the first one, moved and shuffled: every point has an exact match. In the
+*resampled* world the moved surfaces are sampled again, as by a sensor: no point has one.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from vergence.points.data import Scene
 from vergence.points.settings import World
 
 SPREAD = 2.5
-"""Objects stand within this of the middle, in metres, on every axis."""
+"""Largest distance of an object from the centre along each axis, in metres."""
 SHIFT = 0.8
-"""The greatest motion on every axis, in metres."""
+"""Largest translation along each axis, in metres."""
 TURN = 0.3
-"""The greatest turn, in radians."""
+"""Largest rotation, in radians."""
 SIZES = (0.3, 0.9)
-"""Half sides and radii, in metres."""
+"""Smallest and largest half sides and radii, in metres."""
 
 
 @dataclass(frozen=True)
 class Rigid:
-    """Scenes in memory: clouds (S, N, 3) at two instants, the flow of the first, and which object each point is of."""
+    """Scenes in memory: clouds (S, N, 3) at two instants, the flow of the first, and the object of each point (N,)."""
 
     p: Tensor
     q: Tensor
@@ -43,7 +43,7 @@ class Rigid:
 
 
 def rigid(count: int, points: int, objects: int, world: World, *seed: int | str) -> Rigid:
-    """``count`` scenes of ``objects`` things with ``points`` points in all, as equally shared as can be."""
+    """``count`` scenes of ``objects`` objects with ``points`` points in all, shared as equally as possible."""
     source = generator("rigid", count, points, objects, world, *seed)
     labels = torch.arange(points) * objects // points  # (N,)
     shapes = _shapes(count, objects, source)
@@ -64,7 +64,7 @@ def rigid(count: int, points: int, objects: int, world: World, *seed: int | str)
 
 @dataclass(frozen=True)
 class _Shapes:
-    """Of every scene (S) and object (O): where, how large, how turned, and whether it is a box."""
+    """Position, size, rotation and kind of every object (O) in every scene (S)."""
 
     centre: Tensor  # (S, O, 3)
     half: Tensor  # (S, O, 3)
@@ -72,11 +72,11 @@ class _Shapes:
     box: Tensor  # (S, O)
 
     def sampled(self, labels: Tensor, source: torch.Generator) -> Tensor:
-        """A point on the surface of the object that each label (N,) names: (S, N, 3)."""
+        """Random surface points (S, N, 3) of the objects given by labels (N,)."""
         half = self.half[:, labels]
         scenes, points = half.shape[:2]
         round_ = _directions((scenes, points), source) * half
-        # A box: uniform inside, then put on one of its faces, chosen by area.
+        # A box: uniform inside, then projected to one of its faces, chosen by area.
         area = half.prod(-1, keepdim=True) / half
         face = torch.rand(scenes, points, 1, generator=source) * area.sum(-1, keepdim=True)
         axis = (face > area.cumsum(-1)).sum(-1).clamp_max(2)

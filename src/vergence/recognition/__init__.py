@@ -1,1 +1,1 @@
-"""Recognition: what is in a picture."""
+"""Recognition: classification of pictures."""

@@ -1,5 +1,5 @@
-"""Labelled pictures: CIFAR-10 and CIFAR-100 in both published forms, CUB-200-2011, folders with one sub-folder per
-class, and views of pictures for training and evaluation."""
+"""Labelled pictures: CIFAR-10 and CIFAR-100 in both published forms, CUB-200-2011, class folders, and
+transforms for training and evaluation."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class Labelled:
 
 @dataclass(frozen=True)
 class LabelledFiles:
-    """Pictures in files, read when asked for."""
+    """Pictures in files, read on access."""
 
     paths: tuple[Path, ...]
     labels: tuple[int, ...]
     classes: tuple[str, ...]
     boxes: tuple[Box, ...] = ()
-    """What to cut out of each picture; nothing given: the whole of it."""
+    """Crop of each picture; empty: whole pictures."""
     skipped: tuple[str, ...] = ()
-    """What was named and is not there, in sentences, where that was to be left out."""
+    """One sentence per missing file that was left out."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -70,13 +70,13 @@ class LabelledFiles:
 
 
 def middle(view: PictureView, picture: Tensor) -> Tensor:
-    """For evaluation: the middle of a picture, normalised, (3, size, size)."""
+    """Evaluation transform: the centre crop, normalised, (3, size, size)."""
     cut = images.centre(images.scaled(picture), view.resize, view.size)
     return images.normalised(cut, view.mean, view.std)
 
 
 def augmented(view: PictureView, picture: Tensor, generator: torch.Generator) -> Tensor:
-    """For training: a random view, normalised, (3, size, size)."""
+    """Training transform: randomly augmented and normalised, (3, size, size)."""
     if view.augment == "area-flip":
         cut = images.area_crop(images.scaled(picture), view.size, view.areas, generator, (3 / 4, 4 / 3))
     elif view.augment == "crop-flip":
@@ -92,7 +92,7 @@ def augmented(view: PictureView, picture: Tensor, generator: torch.Generator) ->
 
 @dataclass(frozen=True)
 class Viewed:
-    """Labelled pictures as a network sees them: their middle by index, a random view when drawn."""
+    """Labelled pictures as network input: the centre crop by index, randomly augmented by ``draw``."""
 
     data: Any
     view: PictureView
@@ -114,7 +114,7 @@ class Viewed:
 
 @dataclass(frozen=True)
 class _Cifar:
-    """The names a CIFAR release uses."""
+    """File names and keys of a CIFAR release."""
 
     classes: int
     files: dict[str, Sequence[str]]
@@ -164,7 +164,7 @@ def _read_cifar(kind: _Cifar, path: Path, split: str) -> Labelled:
             f"expected the files of {kind.folders[0]} or {kind.folders[1]}"
         )
     counts = {len(labels) for _, labels in parts}
-    if len(counts) > 1:  # cut at the end of a row, a file still reads well
+    if len(counts) > 1:  # a file truncated at the end of a row still reads without error
         shortest = kind.files[split][min(range(len(parts)), key=lambda i: len(parts[i][1]))]
         raise VergenceError(f"{folder} is not whole: {shortest} has fewer pictures than its siblings")
     pixels, labels = (np.concatenate(p) for p in zip(*parts, strict=True))
@@ -210,7 +210,7 @@ def _checked_labels(labels: Any, count: int, classes: int, path: Path) -> Any:
 
 
 def _read_names_pickle(path: Path, key: bytes, classes: int) -> tuple[str, ...]:
-    if not path.exists():  # the names are a comfort, not part of the data
+    if not path.exists():  # the names are optional
         return tuple(map(str, range(classes)))
     content = read_arrays(path)
     names = content.get(key) if isinstance(content, dict) else None
@@ -257,7 +257,7 @@ def read_cub(
             f"classes.txt has 1 to {len(classes)}"
         )
     if not set(trains.values()) <= {0, 1}:
-        raise VergenceError(f"{folder / 'train_test_split.txt'} has other numbers than 1 (to train on) and 0 (to test)")
+        raise VergenceError(f"{folder / 'train_test_split.txt'} has numbers other than 1 (train) and 0 (test)")
     mine = [number for number in names if trains[number] == (split == "train")]
     there = {p for p in (folder / "images").glob("*/*") if p.is_file()}
     gone = {number for number in mine if folder / "images" / names[number] not in there}
@@ -266,7 +266,7 @@ def read_cub(
     kept = [number for number in mine if number not in gone]
     shown = {labels[number] for number in kept}
     empty = [
-        f"the class {name!r} of {folder} has no pictures to train on" for n, name in classes.items() if n not in shown
+        f"the class {name!r} of {folder} has no training pictures" for n, name in classes.items() if n not in shown
     ]
     if empty and split == "train":
         raise Several(empty)
@@ -282,7 +282,7 @@ def read_cub(
 
 
 def _numbered(path: Path, read: Callable[[str], T], names: dict[int, str] | None = None) -> dict[int, T]:
-    """Lines of a number and something, by number; if ``names`` are given, for each of them and no other."""
+    """Lines of a number and a value, by number; if ``names`` are given, they must be exactly its keys."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -297,7 +297,7 @@ def _numbered(path: Path, read: Callable[[str], T], names: dict[int, str] | None
             if not rest.strip() or key in values:
                 raise ValueError
         except ValueError:
-            raise VergenceError(f"line {line} of {path} is not a new number and what it is: {text[:60]!r}") from None
+            raise VergenceError(f"line {line} of {path} is not a new number and its value: {text[:60]!r}") from None
         values[key] = value
     if not values:
         raise VergenceError(f"{path} is empty")
@@ -306,7 +306,7 @@ def _numbered(path: Path, read: Callable[[str], T], names: dict[int, str] | None
             raise VergenceError(f"{path} has no line for picture {key} ({name})")
     extra = next((key for key in values if names is not None and key not in names), None)
     if extra is not None:
-        raise VergenceError(f"{path} has a line for picture {extra}, which images.txt has not")
+        raise VergenceError(f"{path} has a line for picture {extra}, which is not in images.txt")
     return values
 
 
@@ -321,7 +321,7 @@ def _box(text: str) -> Box:
 
 
 def read_class_folders(path: Path, split: str) -> LabelledFiles:
-    """``PATH/<split>/<class>/*.jpg``. ``test`` may stand for ``val`` and the other way round."""
+    """``PATH/<split>/<class>/*.jpg``. ``test`` may replace ``val`` and the other way round."""
     stands_in = {"train": ["train"], "val": ["val", "test"], "test": ["test", "val"]}
     try:
         return LabelledFiles(*class_files(path, split, stands_in, find_images, "picture"))

@@ -1,4 +1,4 @@
-"""Settings that systems of this room share; none of them needs PyTorch."""
+"""Settings shared by recognition systems; importing them does not need PyTorch."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from vergence.core.errors import VergenceError
 MARK = 9
 """embedded: side of a mark in pixels."""
 JITTER = 2
-"""embedded: how far from its edge, left or right, a mark may stand."""
+"""embedded: largest distance of a mark from the left or right edge."""
 LEAST = 2 * (MARK + JITTER)
 """embedded: side of the smallest picture in which the marks cannot touch."""
 
 
 @dataclass(frozen=True)
 class PictureView:
-    """How a network gets to see a picture."""
+    """Input size, augmentation and normalisation."""
 
     size: int = 32
-    """Side of what the network sees."""
+    """Input side in pixels."""
     resize: int = 32
-    """Shorter side of a picture before its middle is taken (evaluation and prediction)."""
+    """Shorter side of a picture before the centre crop (evaluation and prediction)."""
     augment: Literal["none", "flip", "pad-flip", "crop-flip", "area-flip"] = "pad-flip"
-    """Training: nothing; flip; crop after padding by 4, flip; crop anywhere after `resize`, flip; or crop a random
+    """Training: none; flip; random crop after padding by 4, flip; random crop after `resize`, flip; or crop of a random
     area, flip."""
     areas: tuple[float, float] = (0.08, 1.0)
-    """area-flip: least and greatest share of the picture."""
+    """area-flip: smallest and largest fraction of the picture."""
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
-    """Of the channels, taken out."""
+    """Channel means, subtracted."""
     std: tuple[float, float, float] = (0.25, 0.25, 0.25)
-    """Of the channels, divided by."""
+    """Channel standard deviations, divided by."""
 
     def __post_init__(self) -> None:
         if not 8 <= self.size <= self.resize <= 8192:
@@ -44,6 +44,6 @@ class PictureView:
             raise VergenceError(f"a view's std is above 0 in every channel, got {self.std}")
 
     def region(self, height: int, width: int) -> tuple[float, float, float]:
-        """What evaluation sees of a picture, in its own pixels: left, top and side of a square."""
+        """The square of a picture that evaluation uses: left, top and side, in its own pixels."""
         side = min(height, width) * self.size / self.resize
         return (width - side) / 2, (height - side) / 2, side

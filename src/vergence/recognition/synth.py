@@ -1,12 +1,12 @@
 """Embedded pictures whose label is a relation: do two marks, far apart, have the same colour?
 
-One mark is near the left edge, one near the right. Their shapes say nothing, the ground has colours of its own, and
-each colour of a mark is as often in a "same" picture as in a "different" one. So no part of a picture tells the label:
-a network answers only if what it sees on one side can meet what it sees on the other.
+One mark is near the left edge, one near the right. Their shapes are irrelevant, the background has its own colours, and
+each colour of a mark is equally frequent in "same" and "different" pictures. So no part of a picture determines the
+label: a network has to combine information from both sides.
 
 :func:`relations` has marks of one size. In :func:`sizes` one half of the pictures has small marks and the other half
-large ones, which are like many more positions of the picture: the question is the same, the frequency in which the
-answer lies on the graph of positions is not.
+large ones, which resemble many more positions of the picture: the task is the same, but the signal lies at another
+frequency on the graph of positions.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _SHAPES = (
     "##.....## ###...### .###.###. ..#####.. ...###... ..#####.. .###.###. ###...### ##.....##",
 )
 SHADES = 12
-"""Colours of marks of several sizes: twice as many, since large marks show their colour in many more pixels."""
+"""Number of colours in :func:`sizes`: twice as many, since large marks show their colour in many more pixels."""
 SMALL, LARGE = (5, 5), (41, 9)
-"""Height and width of small and large marks; large ones are long, so that they keep as far apart as the others."""
+"""Height and width of small and large marks; large ones are tall, so that their distance is that of the small ones."""
 
 
 @dataclass(frozen=True)
 class Relations:
-    """Pictures (N, 3, S, S) as bytes, labels (N,), and what decided them: colours (N, 2), corners (N, 2, 2) as y, x,
-    and the marks' heights and widths (N, 2)."""
+    """Pictures (N, 3, S, S) as bytes, labels (N,), and how they were generated: colours (N, 2), corners (N, 2, 2) as y,
+    x, and the marks' heights and widths (N, 2)."""
 
     images: Tensor
     labels: Tensor
@@ -63,7 +63,7 @@ class Relations:
 
     @property
     def large(self) -> Tensor | None:
-        """Which pictures have large marks, (N,); None where all marks are alike."""
+        """Mask of the pictures with large marks, (N,); None if all marks have one size."""
         large = self.extents[:, 0] == LARGE[0]
         return large if large.any() else None
 
@@ -85,7 +85,7 @@ def relations(count: int, size: int, noise: float, *seed: int | str) -> Relation
 
 def sizes(count: int, size: int, noise: float, *seed: int | str) -> Relations:
     """``count`` pictures of ``size`` pixels, every second one with large marks; exactly balanced, for each size, when
-    ``count`` divides by 528. Marks are ellipses, and their pixels have as much grain as the ground."""
+    ``count`` divides by 528. Marks are ellipses, with the same noise as the background."""
     source = generator("sizes", count, size, *seed)
     order = torch.randperm(count, generator=source)
     colours, label = _asked(order // 2, SHADES)
@@ -108,14 +108,14 @@ def sizes(count: int, size: int, noise: float, *seed: int | str) -> Relations:
 
 
 def _asked(order: Tensor, colours: int) -> tuple[Tensor, Tensor]:
-    """Colours (N, 2) and labels (N,): every (colour, label, step to the other colour) equally often."""
+    """Colours (N, 2) and labels (N,), with every (colour, label, step to the other colour) equally frequent."""
     left, label = order % colours, order // colours % 2
     step = order // (2 * colours) % (colours - 1) + 1
     return torch.stack([left, torch.where(label == 1, left, (left + step) % colours)], 1), label
 
 
 def _ground(count: int, size: int, noise: float, source: torch.Generator) -> Tensor:
-    """Soft clouds of pale colour, with grain."""
+    """Background: soft clouds of pale colour, with noise."""
     clouds = torch.rand(count, 3, 5, 5, generator=source) * 0.6 + 0.2
     pale = 0.5 * clouds + 0.5 * clouds.mean(1, keepdim=True)
     ground = F.interpolate(pale, size=(size, size), mode="bilinear", align_corners=True)
@@ -123,7 +123,7 @@ def _ground(count: int, size: int, noise: float, source: torch.Generator) -> Ten
 
 
 def _paint(images: Tensor, colour: Tensor, y: Tensor, x: Tensor, source: torch.Generator) -> None:
-    """One mark into each picture, in a shape drawn at random."""
+    """Paints one mark of a random shape into each picture, in place."""
     atlas = torch.tensor([[[cell == "#" for cell in row] for row in rows.split()] for rows in _SHAPES])
     shape = atlas[torch.randint(0, len(_SHAPES), (len(images),), generator=source)]  # (N, 9, 9)
     paint = _paints(colour, COLOURS)
@@ -134,6 +134,6 @@ def _paint(images: Tensor, colour: Tensor, y: Tensor, x: Tensor, source: torch.G
 
 
 def _paints(colour: Tensor, colours: int) -> Tensor:
-    """Colours by number (N,), of ``colours`` in all, as red, green and blue, (N, 3)."""
+    """RGB (N, 3) of colour numbers (N,) on a hue circle of ``colours``."""
     hue = 2 * math.pi * colour / colours
     return torch.stack([0.5 + 0.4 * torch.cos(hue - third) for third in (0, 2 * math.pi / 3, -2 * math.pi / 3)], -1)

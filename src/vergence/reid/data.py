@@ -1,7 +1,7 @@
-"""Pictures of identities taken by cameras: readers of the public data sets and of plain folders, samplers, and views.
+"""Re-identification images: readers of the public data sets and of plain folders, samplers and augmentation.
 
-A data set has three parts. ``train`` has identities of its own. What is judged is one list of pictures, the queries
-first and then the gallery; ``val`` is ``test``, since none of the data sets has a split for it.
+Training and test identities do not overlap. A test set is one list of pictures, the queries first and then the gallery;
+``val`` is ``test``, since none of the data sets has a validation split.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vergence.reid.settings import PersonView, Sampler
 
 
 class Shot(NamedTuple):
-    """A picture file, who is on it and which camera took it."""
+    """A picture file with its identity and camera."""
 
     path: Path
     identity: int
@@ -32,7 +32,7 @@ class Shot(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A sample: a picture (3, H, W), the label of its identity (or the identity itself in a test), its camera."""
+    """A sample: a picture (3, H, W), its identity (in training a class label from 0) and its camera."""
 
     picture: Tensor
     identity: int
@@ -41,7 +41,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Shots:
-    """Pictures in files, read when asked for. ``queries`` of them come first; the rest is the gallery."""
+    """Pictures in files, read on access. The first ``queries`` are the queries; the rest is the gallery."""
 
     shots: tuple[Shot, ...]
     queries: int = 0
@@ -67,12 +67,12 @@ class Shots:
 
 
 def whole(view: PersonView, picture: Tensor) -> Tensor:
-    """For evaluation: the whole picture, normalised, (3, height, width)."""
+    """Evaluation transform: the whole picture, resized and normalised, (3, height, width)."""
     return images.normalised(images.resized(images.scaled(picture), view.height, view.width), view.mean, view.std)
 
 
 def augmented(view: PersonView, picture: Tensor, generator: torch.Generator) -> Tensor:
-    """For training: a random view, normalised, (3, height, width)."""
+    """Training transform: randomly augmented and normalised, (3, height, width)."""
     seen = whole(view, picture)
     if view.pad:
         seen = images.padded_crop(seen, view.pad, generator)
@@ -85,7 +85,7 @@ def augmented(view: PersonView, picture: Tensor, generator: torch.Generator) -> 
 
 @dataclass(frozen=True)
 class Viewed:
-    """Pictures as a network sees them: whole by index, a random view when drawn."""
+    """Pictures as network input: the whole picture by index, randomly augmented by ``draw``."""
 
     data: Any
     view: PersonView
@@ -104,18 +104,18 @@ class Viewed:
 
 @dataclass(frozen=True)
 class Balanced(Viewed):
-    """Batches of some identities with as many pictures each; an identity with fewer repeats them."""
+    """Batches with ``each`` pictures per identity (PK sampling); identities with fewer pictures repeat them."""
 
     each: int = 4
 
     def batches(self, size: int, generator: torch.Generator) -> Iterator[list[int]]:
-        """One epoch: every identity once, ``size // each`` of them a batch."""
+        """One epoch: every identity once, ``size // each`` of them per batch."""
         if size < self.each or size % self.each:
             raise VergenceError(f"a batch of {size} cannot hold identities with {self.each} pictures each")
-        own: dict[int, list[int]] = {}
+        by_identity: dict[int, list[int]] = {}
         for index, identity in enumerate(self.data.identities):
-            own.setdefault(identity, []).append(index)
-        people = [list(own.values())[i] for i in torch.randperm(len(own), generator=generator)]
+            by_identity.setdefault(identity, []).append(index)
+        people = [list(by_identity.values())[i] for i in torch.randperm(len(by_identity), generator=generator)]
         together = size // self.each
         for start in range(0, len(people) - together + 1 if len(people) >= together else 1, together):
             yield [i for indices in people[start : start + together] for i in self._some(indices, generator)]
@@ -129,20 +129,18 @@ class Balanced(Viewed):
 
 
 def judged(data: Any) -> tuple[Taken, Taken]:
-    """Queries and gallery of a test, by identity and camera."""
+    """Identities and cameras of the queries and of the gallery of a test set."""
     identities, cameras = torch.tensor(data.identities), torch.tensor(data.cameras)
     queries, gallery = (Taken(identities[s], cameras[s]) for s in (slice(data.queries), slice(data.queries, None)))
     if not len(queries) or not len(gallery):
-        raise VergenceError(
-            f"there is nothing to rank: {len(queries)} queries and {len(gallery)} pictures in a gallery"
-        )
+        raise VergenceError(f"there is nothing to rank: {len(queries)} queries and {len(gallery)} gallery pictures")
     return queries, gallery
 
 
 # Reading names -------------------------------------------------------------------------------------------------------
 
 Read = Callable[[str], tuple[str, int] | None]
-"""Identity and camera from a file's name; None if it is not of the layout."""
+"""Parses identity and camera from a file name; None if the name does not fit the layout."""
 
 
 def _market(name: str) -> tuple[str, int] | None:
@@ -158,21 +156,21 @@ def _plain(name: str) -> tuple[str, int] | None:
 
 
 def _listed(folder: Path, read: Read, form: str) -> list[tuple[Path, str, int]]:
-    """The pictures of a folder with what their names say; a name that says nothing is refused."""
+    """The pictures of a folder with identity and camera; a name that cannot be parsed is an error."""
     try:
         files = sorted(p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file())
     except OSError as error:
         raise VergenceError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
     if not files:
         raise VergenceError(f"{folder} holds no pictures")
-    found = [(file, read(file.name)) for file in files]
-    strange = [file.name for file, name in found if name is None]
+    parsed = [(file, read(file.name)) for file in files]
+    strange = [file.name for file, name in parsed if name is None]
     if strange:
         raise VergenceError(
             f"{folder} has {len(strange)} of {len(files)} pictures whose names are not like {form}, "
             f"the first {strange[0]!r}"
         )
-    return [(file, *name) for file, name in found if name is not None]
+    return [(file, *name) for file, name in parsed if name is not None]
 
 
 def _folders(path: Path, names: Sequence[str]) -> list[Path]:
@@ -183,7 +181,7 @@ def _folders(path: Path, names: Sequence[str]) -> list[Path]:
 
 
 def _relabelled(shots: Sequence[Shot]) -> Shots:
-    """For training: identities count from 0."""
+    """Maps identities to class labels from 0, for training."""
     labels = {identity: label for label, identity in enumerate(sorted({shot.identity for shot in shots}))}
     return Shots(tuple(shot._replace(identity=labels[shot.identity]) for shot in shots))
 
@@ -196,21 +194,21 @@ def _tested(queries: Sequence[Shot], gallery: Sequence[Shot]) -> Shots:
 
 
 def _read_market(path: Path, split: str, form: str = "0002_c1s1_000451_03.jpg") -> Shots:
-    """Three folders. ``-1`` is junk and left out, ``0000`` are distractors and stay in the gallery."""
+    """Three folders. Junk (``-1``) is left out; distractors (``0000``) stay in the gallery."""
     train, query, test = _folders(path, ("bounding_box_train", "query", "bounding_box_test"))
 
     def shots(folder: Path) -> list[Shot]:
         read = [Shot(file, int(name), camera) for file, name, camera in _listed(folder, _market, form)]
         kept = [shot for shot in read if shot.identity != JUNK]
         if not kept:
-            raise VergenceError(f"{folder} holds no pictures but junk")
+            raise VergenceError(f"{folder} holds only junk pictures")
         return kept
 
     return _relabelled(shots(train)) if split == "train" else _tested(shots(query), shots(test))
 
 
 def _read_cuhk03(path: Path, split: str, boxes: Sequence[str]) -> Shots:
-    """CUHK03-NP keeps one Market layout for each kind of bounding boxes."""
+    """CUHK03-NP has one Market-1501 layout per kind of bounding box."""
     folder = next((path / name for name in boxes if (path / name).is_dir()), path)
     return _read_market(folder, split, "0003_c1_21.png")
 
@@ -226,7 +224,7 @@ def _read_msmt17(path: Path, split: str) -> Shots:
 
 
 def _msmt17_part(folder: Path, path: Path, lists: tuple[str, str]) -> tuple[list[Shot], int]:
-    """The pictures of both lists, and how many the first has. Together they must name every picture of the folder."""
+    """The pictures of both lists, and the length of the first. Together they must name every picture of the folder."""
     first, second = (_msmt17_list(path / name, folder) for name in lists)
     named = {shot.path for shot in (*first, *second)}
     there = {p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES}
@@ -248,10 +246,10 @@ def _msmt17_list(path: Path, folder: Path) -> list[Shot]:
         raise VergenceError(f"{path} cannot be read: {error}") from error
     shots = []
     for number, line in enumerate(lines, 1):
-        found = re.fullmatch(r"(\S*?\d+_\d+_(\d+)_\S+\.\w+) (\d+)", line.strip())
-        if not found:
+        fields = re.fullmatch(r"(\S*?\d+_\d+_(\d+)_\S+\.\w+) (\d+)", line.strip())
+        if not fields:
             raise VergenceError(f"line {number} of {path} is not a picture with its identity: {line[:60]!r}")
-        shots.append(Shot(folder / found[1], int(found[3]), int(found[2])))
+        shots.append(Shot(folder / fields[1], int(fields[3]), int(fields[2])))
     if not shots:
         raise VergenceError(f"{path} names no pictures")
     return shots
@@ -260,8 +258,8 @@ def _msmt17_list(path: Path, folder: Path) -> list[Shot]:
 def _read_plain(path: Path, split: str) -> Shots:
     """``train``, ``query`` and ``gallery`` with ``ID_CAMERA_anything.jpg``; or all in one folder.
 
-    In one folder every second identity trains. The others are judged: the first picture of each in each camera is a
-    query, and all are the gallery (a query does not find itself, since its own camera is left out).
+    In one folder every second identity is for training. Of the others the first picture per identity and camera is a
+    query, and all are the gallery (a query does not match itself, since its own camera is left out).
     """
     form = "ID_CAMERA_anything.jpg"
     if any((path / name).is_dir() for name in ("train", "query", "gallery")):
@@ -277,7 +275,7 @@ def _read_plain(path: Path, split: str) -> Shots:
         return _relabelled(shots[0])
     mine = [shot for shot in shots[0] if (shot.identity % 2 == 1) == (split == "train")]
     if not mine:
-        raise VergenceError(f"{path} has one identity only: expected some to train on and others to judge")
+        raise VergenceError(f"{path} has one identity only: expected some for training and others for the test")
     if split == "train":
         return _relabelled(mine)
     firsts: dict[tuple[int, int], Shot] = {}
@@ -312,5 +310,5 @@ LAYOUTS = {
 
 
 def sampled(data: Any, view: PersonView, sampler: Sampler, each: int) -> Viewed:
-    """Training data in random order, or with as many pictures of each identity in a batch."""
+    """Training data in random order, or with ``each`` pictures per identity in a batch."""
     return Balanced(data, view, each) if sampler == "balanced" else Viewed(data, view)

@@ -1,4 +1,4 @@
-"""What a person looks at: lists of matches as rows of panels, and as one page that needs nothing else."""
+"""Ranked matches drawn as rows of panels and as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RIGHT, WRONG = (0.1, 0.65, 0.2), (0.85, 0.15, 0.15)
 
 @dataclass(frozen=True)
 class Match:
-    """One of a list: a picture (3, H, W) if there still is one, a name, and how far away it is."""
+    """One ranked match: its picture (3, H, W) if it is still there, its name and its distance."""
 
     picture: Tensor | None
     name: str
@@ -27,7 +27,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Matches:
-    """A query with its list, nearest first, and pictures that explain it."""
+    """A query with its matches, nearest first, and pictures that explain them."""
 
     picture: Tensor
     name: str
@@ -36,17 +36,17 @@ class Matches:
 
 
 def framed(picture: Tensor, colour: tuple[float, float, float], share: float = 0.04) -> Tensor:
-    """A picture (3, H, W) with a frame."""
-    made = scaled(picture).clone()
-    edge = max(round(share * made.shape[-2]), 1)
-    paint = made.new_tensor(colour)[:, None, None]
-    for side in (made[:, :edge], made[:, -edge:], made[:, :, :edge], made[:, :, -edge:]):
+    """A picture (3, H, W) with a coloured frame; ``share`` is its width as a share of the height."""
+    canvas = scaled(picture).clone()
+    edge = max(round(share * canvas.shape[-2]), 1)
+    paint = canvas.new_tensor(colour)[:, None, None]
+    for side in (canvas[:, :edge], canvas[:, -edge:], canvas[:, :, :edge], canvas[:, :, -edge:]):
         side.copy_(paint.expand_as(side))
-    return made
+    return canvas
 
 
 def row(query: Tensor, title: str, found: Sequence[tuple[Tensor, float, bool | None]]) -> list[Panel]:
-    """A query and its list as panels: framed green or red where it is known who is right."""
+    """A query and its matches as panels, framed green (right) or red (wrong) where the identity is known."""
     panels = [Panel(query, title)]
     for picture, distance, right in found:
         shown = picture if right is None else framed(picture, RIGHT if right else WRONG)
@@ -72,7 +72,7 @@ _BODY = """
 
 
 def write_page(path: Path, title: str, note: str, lists: Sequence[Matches]) -> Path:
-    """One HTML file with everything in it."""
+    """Writes one self-contained HTML file."""
     queries = [
         {
             "name": query.name,

@@ -1,4 +1,4 @@
-"""What searches of this room give."""
+"""Result types of re-identification searches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Match:
-    """Something found in a gallery: its name, and how far it is from the query."""
+    """A gallery item with its distance from the query."""
 
     name: str
     distance: float

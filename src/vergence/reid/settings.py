@@ -1,4 +1,4 @@
-"""Settings that systems of this room share; none of them needs PyTorch."""
+"""Settings shared by re-identification systems; importing them does not need PyTorch."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Literal
 from vergence.core.errors import VergenceError
 
 Sampler = Literal["plain", "balanced"]
-"""Batches in random order, or with as many pictures of each identity."""
+"""Batches in random order, or with the same number of pictures per identity."""
 
 
 @dataclass(frozen=True)
 class PersonView:
-    """How a network gets to see a picture."""
+    """Input size, augmentation and normalisation."""
 
     height: int = 384
-    """Rows of what the network sees; pictures are stretched to it."""
+    """Input height in pixels; pictures are stretched to it."""
     width: int = 128
-    """Columns of what the network sees."""
+    """Input width in pixels."""
     flip: bool = True
-    """Training: left and right exchanged in every second picture."""
+    """Training: flip horizontally with probability 0.5."""
     pad: int = 0
-    """Training: crop at random after padding by so many pixels."""
+    """Training: crop at random after padding by this number of pixels."""
     erase: float = 0.0
-    """Training: how often a random rectangle is erased (Zhong et al., 2020); the paper does not."""
+    """Training: probability of random erasing (Zhong et al., 2020); the paper does not use it."""
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
-    """Of the channels, taken out."""
+    """Channel means, subtracted."""
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)
-    """Of the channels, divided by."""
+    """Channel standard deviations, divided by."""
 
     def __post_init__(self) -> None:
         if not (16 <= self.height <= 4096 and 16 <= self.width <= 4096):

@@ -1,10 +1,10 @@
-"""An embedded population: drawn people who walk past cameras.
+"""Embedded re-identification data: drawn people seen by several cameras.
 
 A person is a body, hair or a hat, a top with a pattern, trousers, shorts or a skirt, shoes, and perhaps a bag. Every
-colour comes from a short list, so that many people share each thing they wear and only the combination tells them
-apart. Cameras differ in light, ground, view and crop; pictures in pose, position, facing, the colour of the light,
-exposure, and in what stands before the person. A descriptor has to find the parts wherever they are and see their
-colours through the light, which shows in the picture as a whole and not at any one place.
+colour comes from a short list, so that many people share each garment and only the combination identifies them.
+Cameras differ in light, background, view and crop; pictures in pose, position, facing, colour of the light, exposure
+and occlusion. A descriptor has to locate the parts and correct their colours for the light, which can be estimated
+from the picture as a whole but not from any single place.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from vergence.core.seeding import generator
 from vergence.reid.data import Seen
 
 Uniform = Callable[[float, float], Tensor]
-"""Draws a number between two for each picture, (N, 1, 1)."""
+"""Draws one number between two bounds per picture, (N, 1, 1)."""
 CAMERAS = 4
 SHOTS = 3
-"""Pictures of a person by each camera."""
+"""Pictures per person and camera."""
 WEAR = torch.tensor(
     [[0.75, 0.15, 0.15], [0.15, 0.3, 0.7], [0.15, 0.5, 0.2], [0.85, 0.75, 0.2], [0.92, 0.92, 0.9], [0.12, 0.12, 0.14],
      [0.5, 0.25, 0.55], [0.55, 0.4, 0.28]]
@@ -34,7 +34,7 @@ HAIR = torch.tensor([[0.1, 0.08, 0.07], [0.4, 0.25, 0.12], [0.8, 0.65, 0.35], [0
 
 @dataclass(frozen=True)
 class Population:
-    """Pictures (N, 3, H, W) as bytes with who and which camera; the first ``queries`` ask, the others are ranked."""
+    """Pictures (N, 3, H, W) as bytes with identities and cameras; the first ``queries`` are the queries."""
 
     pictures: Tensor
     identities: tuple[int, ...]
@@ -50,10 +50,10 @@ class Population:
 
 @lru_cache(maxsize=8)
 def population(people: int, height: int, width: int, split: str, seed: int = 0) -> Population:
-    """So many people, each :data:`SHOTS` times by each of :data:`CAMERAS` cameras.
+    """Pictures of ``people`` identities, :data:`SHOTS` by each of :data:`CAMERAS` cameras.
 
-    Every split has people of its own under the same cameras. In ``train`` identities count from 0; in the others the
-    first shot of each camera is a query, and a fifth as many people again, whom nobody asks for, are in the gallery.
+    Splits have different people under the same cameras. In ``train`` identities count from 0; in the others the first
+    shot of each camera is a query, and the gallery also has distractors, a fifth as many people again.
     """
     strangers = 0 if split == "train" else people // 5
     everyone = people + strangers
@@ -71,7 +71,7 @@ def population(people: int, height: int, width: int, split: str, seed: int = 0) 
 
 @dataclass(frozen=True)
 class _Person:
-    """What stays the same from picture to picture, a row a person."""
+    """What stays the same from picture to picture, one row per person."""
 
     sizes: Tensor  # stature, girth
     colours: Tensor  # (N, 7, 3): skin, hair or hat, top, pattern, legs, shoes, bag
@@ -128,7 +128,7 @@ def _cameras() -> dict[str, Tensor]:
         "light": 0.7 + 0.5 * torch.rand(CAMERAS, 3, generator=source),
         "zoom": torch.linspace(0.84, 1.06, CAMERAS),
         "slope": torch.linspace(-0.5, 0.5, CAMERAS),
-        "side": torch.tensor([0.0, 0.0, 0.5, 0.8]),  # how far people are seen from the side
+        "side": torch.tensor([0.0, 0.0, 0.5, 0.8]),  # how much people are seen from the side
         "wall": 0.4 + 0.3 * torch.rand(CAMERAS, generator=source),
         "floor": 0.3 + 0.3 * torch.rand(CAMERAS, generator=source),
         "horizon": 0.3 + 0.4 * torch.rand(CAMERAS, generator=source),
@@ -136,8 +136,8 @@ def _cameras() -> dict[str, Tensor]:
 
 
 def _ground(view: dict[str, Tensor], camera: Tensor, height: int, width: int, source: torch.Generator) -> Tensor:
-    """A grey wall above, a grey floor below, with soft coloured stains that differ from picture to picture: what the
-    light is can be seen on the ground as a whole, and not at any one place of it."""
+    """Background: a grey wall above a grey floor, with soft coloured stains that differ from picture to picture, so
+    that the colour of the light shows in the background as a whole and not at any single place."""
     y = torch.linspace(0, 1, height)[:, None]
     below = ((y - view["horizon"][camera, None, None]) * 20).clamp(0, 1)[:, None]
     wall, floor = (view[name][camera][:, None, None, None] for name in ("wall", "floor"))
@@ -148,7 +148,7 @@ def _ground(view: dict[str, Tensor], camera: Tensor, height: int, width: int, so
 
 @dataclass
 class _Canvas:
-    """Pictures (N, 3, H, W) in progress, with body coordinates (N, H, W) and pixels in half a body's height."""
+    """Pictures (N, 3, H, W) being drawn, body coordinates (N, H, W), and half a body's height in pixels."""
 
     picture: Tensor
     u: Tensor
@@ -169,7 +169,7 @@ class _Canvas:
         return ((1 - radius) * down * self.pixels + 0.5).clamp(0, 1)
 
     def limb(self, x: Tensor, y: float, to_x: Tensor, to_y: float, radius: Tensor | float) -> Tensor:
-        """A line from one point to another, so wide."""
+        """A line of the given radius from one point to another."""
         share = ((self.v - y) / (to_y - y)).clamp(0, 1)
         near = (self.u - (x + (to_x - x) * share)).abs()
         over = torch.maximum(y - self.v, self.v - to_y).clamp(min=0) * 2
@@ -220,7 +220,7 @@ def _paint_person(canvas: _Canvas, person: _Person, side: Tensor, draw: Uniform)
 
 
 def _paint_occluder(canvas: _Canvas, x: Tensor, y: Tensor, draw: Uniform) -> None:
-    """In a third of the pictures something stands before the person: a thing from below, or a post."""
+    """Occludes the person in a third of the pictures, by an object from below or by a post."""
     which, middle, size = draw(0, 1), draw(-0.8, 0.8), draw(0.15, 0.45)
     thing = ((x - middle).abs() < 0.5 + size) & (y > 1 - 0.8 * size)
     post = (x - middle).abs() < 0.15 + 0.3 * size

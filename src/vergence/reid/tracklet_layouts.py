@@ -1,7 +1,7 @@
 """Readers of tracklets: MARS, iLIDS-VID, PRID-2011, and plain folders.
 
-As with pictures (:mod:`vergence.reid.data`), ``train`` has identities of its own and counts them from 0; what is judged
-is one list, the queries first and then the gallery; ``val`` is ``test``.
+As with pictures (:mod:`vergence.reid.data`), training identities are not in the test and count from 0; a test set is
+one list, the queries first and then the gallery; ``val`` is ``test``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from vergence.reid.tracklets import Tracklet, Tracklets
 
 
 def read_mat(path: Path, name: str) -> Any:
-    """A table of whole numbers from a MATLAB file (of version 5 to 7.2), at least (1, 1); nothing in it is run."""
+    """A table of integers, at least (1, 1), from a MATLAB file of version 5 to 7.2; no code in the file is executed."""
     from scipy.io import loadmat
 
     try:
@@ -39,7 +39,7 @@ def read_mat(path: Path, name: str) -> Any:
         raise VergenceError(f"{path} does not exist") from None
     except NotImplementedError:
         raise VergenceError(f"{path} is a MATLAB file of version 7.3: expected one of version 5 to 7.2") from None
-    except Exception as error:  # a damaged file can fail in any way there is
+    except Exception as error:  # SciPy fails in many ways on a damaged file
         raise VergenceError(f"{path} is not a whole MATLAB file: {reason(error)}") from error
     if name not in tables:
         raise VergenceError(f"{path} has no table {name!r}")
@@ -50,7 +50,7 @@ def read_mat(path: Path, name: str) -> Any:
 
 
 def _pictures(folder: Path) -> tuple[str, ...]:
-    """The names of a folder's pictures, in order; none if there is no folder."""
+    """Sorted names of a folder's pictures; empty if there is no folder."""
     if not folder.is_dir():
         return ()
     return tuple(sorted(name for name in os.listdir(folder) if os.path.splitext(name)[1].lower() in SUFFIXES))
@@ -62,7 +62,7 @@ def _relabelled(tracklets: Sequence[Tracklet]) -> tuple[Tracklet, ...]:
 
 
 def _checked(read: Callable[..., Tracklets]) -> Callable[..., Tracklets]:
-    """A reader whose trouble with the disk is one sentence, and which never gives nothing."""
+    """Wraps a reader: failures of the disk become one-sentence errors, and an empty result is an error."""
 
     def safe(path: Path, split: str, *rest: Any, **named: Any) -> Tracklets:
         if not path.is_dir():
@@ -75,7 +75,7 @@ def _checked(read: Callable[..., Tracklets]) -> Callable[..., Tracklets]:
                 f"{name} cannot be read: {getattr(error, 'strerror', None) or reason(error)}"
             ) from error
         if not len(tracklets) or (split != "train" and not 0 < tracklets.queries < len(tracklets)):
-            which = "to train on" if split == "train" else "to ask for and to rank"
+            which = "for training" if split == "train" else "for both queries and gallery"
             raise VergenceError(f"{path} has no tracklets {which}")
         return replace(tracklets, tracklets=_relabelled(tracklets.tracklets)) if split == "train" else tracklets
 
@@ -115,7 +115,7 @@ def read_mars(path: Path, split: str, missing: Missing = "refuse") -> Tracklets:
         tracklet = _mars_track(table[row].tolist(), row + 1, names, tracked, listed, boxes)
         if tracklet.identity == JUNK:
             continue
-        if tracklet.folder not in there:  # one look per folder: there are a million pictures
+        if tracklet.folder not in there:  # list each folder once: there are a million pictures
             there[tracklet.folder] = set(_pictures(tracklet.folder))
         kept = tuple(name for name in tracklet.names if name in there[tracklet.folder])
         gone += [
@@ -130,7 +130,7 @@ def read_mars(path: Path, split: str, missing: Missing = "refuse") -> Tracklets:
 
 
 def _mars_track(row: list[int], number: int, names: list[str], tracked: Path, listed: Path, boxes: Path) -> Tracklet:
-    """``first, last, identity, camera``, the first two counting the lines of the names from 1."""
+    """One row ``first, last, identity, camera``; the first two are line numbers of the name list, from 1."""
     first, last, identity, camera = row
     if not 1 <= first <= last <= len(names):
         raise VergenceError(
@@ -152,18 +152,18 @@ def _mars_track(row: list[int], number: int, names: list[str], tracked: Path, li
 
 
 class _Cameras(NamedTuple):
-    """Two folders of people, each a folder of frames."""
+    """Two camera folders, each with one folder of frames per person."""
 
     folder: Path
     names: tuple[str, str]
 
     def people(self) -> list[str]:
-        """Who is in both, by name."""
+        """Names of the people seen by both cameras, sorted."""
         each = [{p.name for p in (self.folder / name).iterdir() if p.is_dir()} for name in self.names]
         return sorted(each[0] & each[1])
 
     def tracklets(self, people: Sequence[str], split: str, listed: Path, missing: Missing) -> Tracklets:
-        """Those of some people: of all cameras to train on, or of the first to ask for and of the second to rank."""
+        """Tracklets of these people; in a test the first camera has the queries and the second the gallery."""
         by_camera: tuple[list[Tracklet], list[Tracklet]] = ([], [])
         gone = []
         for identity, person in enumerate(sorted(people)):
@@ -201,7 +201,7 @@ def _json_split(listed: Path, split: str, fold: int) -> list[str]:
         raise VergenceError(f"split {fold} of {listed} names someone twice for {split!r}")
     both = set(splits[fold - 1].get("train", [])) & set(splits[fold - 1].get("test", []))
     if both:
-        raise VergenceError(f"split {fold} of {listed} has {min(both)!r} both to train on and to judge")
+        raise VergenceError(f"split {fold} of {listed} has {min(both)!r} in both train and test")
     return people
 
 
@@ -230,7 +230,7 @@ def read_ilidsvid(path: Path, split: str, fold: int = 1, missing: Missing = "ref
             f"split {fold} of {listed} does not have each of the {len(people)} people of both cameras once, but "
             f"{len(row)} numbers from {row.min()} to {row.max()}"
         )
-    half = len(row) // 2  # the first half is judged (Wang et al., 2014)
+    half = len(row) // 2  # the first half is the test set (Wang et al., 2014)
     mine = row[half:] if split == "train" else row[:half]
     return cameras.tracklets([people[number - 1] for number in mine.tolist()], split, listed, missing)
 
@@ -244,7 +244,7 @@ SHARED = 200
 @_checked
 def read_prid2011(path: Path, split: str, fold: int = 1, missing: Missing = "refuse") -> Tracklets:
     """PRID-2011: prid_2011/multi_shot/cam_a|cam_b/person_0001/ and, if there is one, splits_prid2011.json"""
-    # Without that file, which is not the data set's own, ten splits are drawn of the people that the protocol keeps.
+    # Without that file, which is not part of the data set, ten random splits of the protocol's people are drawn.
     cameras = _two_cameras(path, ("prid_2011/multi_shot", "multi_shot"), ("cam_a", "cam_b"))
     listed = next((path / n for n in ("splits_prid2011.json", "splits.json") if (path / n).is_file()), None)
     if listed is not None:
@@ -292,10 +292,10 @@ def _plain_name(folder: Path) -> tuple[str, int]:
 
 
 FOLDED: dict[str, Callable[..., Tracklets]] = {"ilids-vid": read_ilidsvid, "prid2011": read_prid2011}
-"""Data sets that come with ten ways to split them, ``read(path, split, fold=1, missing="refuse")``."""
+"""Data sets with ten splits, ``read(path, split, fold=1, missing="refuse")``."""
 
 LISTED: dict[str, Callable[..., Tracklets]] = {"mars": read_mars, **FOLDED}
-"""Data sets whose lists may name what is not there, ``read(path, split, missing="refuse")``."""
+"""Data sets whose lists may name missing files, ``read(path, split, missing="refuse")``."""
 
 _ABOUT = "i-LIDS-VID/sequences/cam1|cam2/<person>/ with splits.json or train_test_splits_ilidsvid.mat"
 LAYOUTS = {

@@ -1,6 +1,6 @@
-"""Tracklets, the frames of one person in one camera, and the clips that are taken of them.
+"""Tracklets (the frames of one person in one camera) and the clips sampled from them.
 
-Frames are read when a clip asks for them. Readers of the public data sets are in :mod:`vergence.reid.tracklet_layouts`.
+Frames are read when a clip needs them. Readers of the public data sets are in :mod:`vergence.reid.tracklet_layouts`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Tracklet(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """A sample: a clip (T, 3, H, W), the label of its identity (or the identity itself in a test), its camera."""
+    """A sample: a clip (T, 3, H, W), its identity (in training a class label from 0) and its camera."""
 
     clip: Tensor
     identity: int
@@ -43,7 +43,7 @@ class Walk(NamedTuple):
 
 
 class Walks(Protocol):
-    """Tracklets, however they are kept; the first ``queries`` ask, the others are ranked."""
+    """Interface of tracklet data; the first ``queries`` are the queries, the rest is the gallery."""
 
     @property
     def queries(self) -> int: ...
@@ -63,12 +63,12 @@ class Walks(Protocol):
 
 @dataclass(frozen=True)
 class Tracklets:
-    """Tracklets in files. ``queries`` of them come first; the rest is the gallery."""
+    """Tracklets in files. The first ``queries`` are the queries; the rest is the gallery."""
 
     tracklets: tuple[Tracklet, ...]
     queries: int = 0
     skipped: tuple[str, ...] = ()
-    """What was named and is not there, in sentences, where that was to be left out."""
+    """One sentence per missing file or folder that was left out."""
 
     def __len__(self) -> int:
         return len(self.tracklets)
@@ -85,14 +85,14 @@ class Tracklets:
         return len(self.tracklets[index].names)
 
     def frames(self, index: int, places: Sequence[int]) -> list[Tensor]:
-        """Some frames of a tracklet, bytes (3, H, W) each; one that is asked for twice is read once."""
+        """The frames at ``places`` of a tracklet, bytes (3, H, W) each; repeated places are read once."""
         tracklet = self.tracklets[index]
         read = {place: read_image(tracklet.folder / tracklet.names[place]) for place in dict.fromkeys(places)}
         return [read[place] for place in places]
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:
-        """The first frame of each."""
+        """The first frame of each tracklet."""
         return tuple(tracklet.folder / tracklet.names[0] for tracklet in self.tracklets)
 
     @cached_property
@@ -112,14 +112,14 @@ def _bytes(picture: Tensor) -> Tensor:
 
 
 def run_of(length: int, frames: int, generator: torch.Generator) -> list[int]:
-    """For training: consecutive places from a random start on; a shorter tracklet starts again."""
+    """Frame positions of a training clip: consecutive from a random start; a shorter tracklet wraps around."""
     start = int(torch.randint(0, max(length - frames, 0) + 1, (), generator=generator))
     return [(start + step) % length for step in range(frames)]
 
 
 def all_runs(length: int, frames: int, most: int = 0) -> list[list[int]]:
-    """For testing: all clips of a tracklet one after another, the last one filled by starting it again; ``most`` of
-    them evenly, if given."""
+    """Frame positions of all test clips of a tracklet, the last filled up by repeating it; if ``most`` is above 0, at
+    most that many clips, evenly spread."""
     starts = list(range(0, length, frames))
     if 0 < most < len(starts):
         starts = [starts[(2 * i + 1) * len(starts) // (2 * most)] for i in range(most)]
@@ -127,8 +127,8 @@ def all_runs(length: int, frames: int, most: int = 0) -> list[list[int]]:
 
 
 class Batch(NamedTuple):
-    """Clips of several tracklets: one each to train on, (B, T, 3, H, W); to test with all of them, (V, T, 3, H, W) in
-    a row, and how many are whose, (B,)."""
+    """Clips of several tracklets: in training one each, (B, T, 3, H, W); in testing all of them concatenated,
+    (V, T, 3, H, W), with ``counts`` (B,), the number of clips per tracklet."""
 
     clips: Tensor
     identity: Tensor
@@ -136,7 +136,7 @@ class Batch(NamedTuple):
     counts: Tensor
 
     def pooled(self, features: Tensor) -> Tensor:
-        """Features of clips (V, C) to the mean of each tracklet's, (B, C)."""
+        """Averages clip features (V, C) per tracklet, (B, C)."""
         whose = torch.repeat_interleave(torch.arange(len(self.counts), device=features.device),
                                         self.counts.to(features.device))  # fmt: skip
         total = features.new_zeros(len(self.counts), features.shape[1]).index_add(0, whose, features)
@@ -145,14 +145,14 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Clips:
-    """Tracklets as a network sees them: all clips by index, a random one when drawn (one view for all its frames)."""
+    """Tracklets as network input: all clips by index; ``draw`` gives a random one, all frames augmented alike."""
 
     data: Walks
     view: PersonView
     frames: int = 4
-    """Frames of a clip."""
+    """Frames per clip."""
     most: int = 0
-    """Testing: clips of a tracklet at most, evenly spread (0: all, as published)."""
+    """Testing: at most this many clips per tracklet, evenly spread (0: all, as published)."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.frames <= 1024 or not self.most >= 0:
@@ -173,7 +173,7 @@ class Clips:
     def draw(self, index: int, generator: torch.Generator) -> Walk:
         """A random clip, normalised, (T, 3, height, width)."""
         seen = self._seen(index, run_of(self.data.length(index), self.frames, generator))
-        seen = seen.flatten(0, 1)  # what happens to one frame happens to all: as channels of one picture
+        seen = seen.flatten(0, 1)  # frames as channels of one picture, so that all are augmented alike
         if self.view.pad:
             seen = images.padded_crop(seen, self.view.pad, generator)
         if self.view.flip:
@@ -197,7 +197,7 @@ class Clips:
 
 @dataclass(frozen=True)
 class BalancedClips(Clips):
-    """Batches of some identities with as many tracklets each; an identity with fewer repeats them."""
+    """Batches with ``each`` tracklets per identity (PK sampling); identities with fewer repeat them."""
 
     each: int = 4
 

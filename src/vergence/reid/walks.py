@@ -1,10 +1,10 @@
 """Embedded tracklets: the drawn people of :mod:`vergence.reid.synth` walk past cameras behind fences.
 
-In every frame boards cover two of three bands of the body (head, top, legs), and the one that shows changes from frame
-to frame: any three frames in a row show everything, and one frame shows a third. Boards have the colours of clothes,
-faded, in upright stripes, which nothing that is worn has. So who it is takes several frames, and places that are far
-apart in them; and since the colour of the light differs from camera to camera and from tracklet to tracklet, and shows
-on the ground as a whole, so does every single colour. What moves does so slowly: place, size, stride and turn drift.
+In every frame boards cover two of three bands of the body (head, top, legs), and the visible band changes from frame to
+frame: three consecutive frames show everything, one frame shows a third. Boards have faded clothing colours in vertical
+stripes, a pattern that no garment has. Identifying a person therefore takes several frames and distant places in them.
+The colour of the light differs between cameras and tracklets, and only the background as a whole reveals it, so this
+holds for every single colour too. Position, size, stride and turn drift slowly.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from vergence.reid.tracklets import Walk
 BANDS = ((-0.1, 0.185), (0.185, 0.5), (0.5, 1.05))
 """Head, top and legs, from the crown (0) to the soles (1)."""
 FADED = 0.6
-"""How far the colours of boards have gone to grey."""
+"""How much the colours of boards are faded to grey, 0 to 1."""
 AT_A_TIME = 512
-"""Frames that are drawn together."""
+"""Frames drawn in one batch."""
 
 
 @dataclass(frozen=True)
 class Walked:
-    """Tracklets (N, T, 3, H, W) as bytes with who and which camera; ``queries`` of them ask, the rest is ranked."""
+    """Tracklets (N, T, 3, H, W) as bytes with identities and cameras; the first ``queries`` are the queries."""
 
     clips: Tensor
     identities: tuple[int, ...]
     cameras: tuple[int, ...]
     shown: Tensor
-    """Which of :data:`BANDS` shows in each frame, (N, T)."""
+    """The visible one of :data:`BANDS` in each frame, (N, T)."""
     queries: int = 0
 
     def __len__(self) -> int:
@@ -52,28 +52,28 @@ class Walked:
         return self.clips.shape[1]
 
     def frames(self, index: int, places: Sequence[int]) -> list[Tensor]:
-        """Some frames of a tracklet, bytes (3, H, W) each."""
+        """The frames at ``places`` of a tracklet, bytes (3, H, W) each."""
         return list(self.clips[index][list(places)])
 
 
 @lru_cache(maxsize=8)
 def walks(people: int, frames: int, height: int, width: int, split: str, seed: int = 0) -> Walked:
-    """``people`` who each pass each of the cameras once, in tracklets of ``frames`` frames.
+    """Tracklets of ``frames`` frames, one per camera for each of ``people`` identities.
 
-    Every split has people of its own under the same cameras. In ``train`` identities count from 0; in the others the
-    tracklets of the first half of the cameras are the queries, those of the second half the gallery, with a fifth as
-    many people again whom nobody asks for.
+    Splits have different people under the same cameras. In ``train`` identities count from 0; in the others the
+    tracklets of the first half of the cameras are the queries, those of the second half the gallery, which also has
+    distractors, a fifth as many people again.
     """
     if people < 2 or frames < 1 or min(height, width) < 16:
         raise VergenceError(
-            f"embedded tracklets have at least 2 people, 1 frame and 16 pixels a side, got {people} people and "
+            f"embedded tracklets have at least 2 people, 1 frame and 16 pixels per side, got {people} people and "
             f"{frames} frames of {height} x {width}"
         )
     everyone = people + (0 if split == "train" else people // 5)
     person, camera = torch.cartesian_prod(torch.arange(everyone), torch.arange(CAMERAS)).unbind(1)
     source = generator("walks", people, frames, height, width, split, seed)
     wardrobe = _Person.draw(everyone, source)
-    # The band that shows: all three in turn, in an order and from a start of each tracklet's own.
+    # The visible band: all three in turn, in a random order per tracklet.
     order = torch.rand(len(person), len(BANDS), generator=source).argsort(1)
     shown = order[:, torch.arange(frames) % len(BANDS)]
     at_once = max(AT_A_TIME // frames, 1)
@@ -93,7 +93,7 @@ def walks(people: int, frames: int, height: int, width: int, split: str, seed: i
 
 
 def _draw(person: _Person, camera: Tensor, shown: Tensor, height: int, width: int, source: torch.Generator) -> Tensor:
-    """Tracklets (N, T, 3, H, W) of people by cameras (N,), with the bands that show (N, T)."""
+    """Tracklets (N, T, 3, H, W) of people by cameras (N,), with the visible bands (N, T)."""
     count, frames = shown.shape
 
     def steady(low: float, high: float) -> Tensor:
@@ -101,7 +101,7 @@ def _draw(person: _Person, camera: Tensor, shown: Tensor, height: int, width: in
         return (low + (high - low) * torch.rand(count, generator=source)).repeat_interleave(frames)[:, None, None]
 
     def drifting(low: float, high: float) -> Tensor:
-        """A number that goes up and down slowly from frame to frame, (N T, 1, 1)."""
+        """A number that drifts slowly from frame to frame, (N T, 1, 1)."""
         start, rate = torch.rand(2, count, 1, generator=source)
         share = ((2 * start + 0.15 * rate * torch.arange(frames)) % 2 - 1).abs()
         return (low + (high - low) * share).flatten()[:, None, None]
@@ -129,7 +129,7 @@ def _draw(person: _Person, camera: Tensor, shown: Tensor, height: int, width: in
 
 
 def _paint_boards(canvas: _Canvas, x: Tensor, shown: Tensor, whose: Tensor, source: torch.Generator) -> None:
-    """Boards over the bands that do not show, with upright stripes of two colours; new colours in every frame."""
+    """Covers the hidden bands by boards with vertical stripes of two colours, drawn anew in every frame."""
     for band, (upper, lower) in enumerate(BANDS):
         first = torch.randint(0, len(WEAR), (len(whose),), generator=source)
         other = (first + torch.randint(1, len(WEAR), (len(whose),), generator=source)) % len(WEAR)
@@ -144,7 +144,7 @@ def _paint_boards(canvas: _Canvas, x: Tensor, shown: Tensor, whose: Tensor, sour
 
 
 def _moved(pictures: Tensor, source: torch.Generator) -> Tensor:
-    """A fifth of the frames (N, 3, H, W) are blurred from side to side."""
+    """Applies horizontal motion blur to a fifth of the frames (N, 3, H, W), in place."""
     blurred = (torch.rand(len(pictures), generator=source) < 0.2).nonzero()[:, 0]
     if len(blurred):
         wide = F.pad(pictures[blurred], (2, 2, 0, 0), mode="replicate")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import shlex
@@ -20,6 +19,7 @@ from vergence.contract.data import EMBEDDED
 from vergence.contract.settings import Metric
 from vergence.core.files import write_text
 from vergence.core.progress import Progress, clock
+from vergence.drawing.inline import data_uri
 from vergence.engine.cost import count
 from vergence.engine.weights import identify
 from vergence.report.charts import line_chart
@@ -247,4 +247,4 @@ def _made(subject: Subject) -> list[tuple[str, str]]:
 
 def _data_uri(path: Path) -> str:
     kind = "jpeg" if path.suffix.lower() in (".jpg", ".jpeg") else path.suffix.lower().removeprefix(".")
-    return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    return data_uri(kind, path.read_bytes())

@@ -1,1 +1,1 @@
-"""Retrieval: finding pictures of the same thing among many."""
+"""Image retrieval: finding pictures of the same object or place in a large collection."""

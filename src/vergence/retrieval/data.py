@@ -1,7 +1,7 @@
-"""Descriptors to search among, and the tuples that training takes.
+"""Retrieval data: labelled descriptors, evaluation sets, and training tuples with mined negatives.
 
-Readers give :class:`Clusters` (descriptors with a cluster each, to train on or to judge), :class:`Judged` (queries and
-a gallery with the ground truth), or :class:`Pictures`, which become one of the two once described.
+Readers return :class:`Clusters` (descriptors with cluster labels), :class:`Judged` (queries and gallery with the ground
+truth), or :class:`Pictures`, which become one of the two once their descriptors are computed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vergence.search import Index
 from vergence.search.expansion import first_search
 
 TABLE = 20_000_000
-"""Similarities that mining holds at a time."""
+"""Similarities that mining holds in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Judged:
     gallery: Tensor
     queries: Tensor
     truths: Mapping[str, Truth]
-    """By protocol; a single nameless one where there is one way to judge."""
+    """By protocol; the key is empty if there is only one."""
     own: Tensor | None = None
-    """Where the queries themselves are in the gallery (Q,), if they are."""
+    """Gallery positions of the queries themselves (Q,), if they are in it."""
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -43,7 +43,7 @@ class Judged:
         return range(len(self))[index]
 
     def with_distractors(self, distractors: Tensor) -> Judged:
-        """The same with more in the gallery that is relevant to no query."""
+        """A copy with distractors (M, D) added to the gallery; they are relevant to no query."""
         if distractors.shape[1] != self.gallery.shape[1]:
             raise VergenceError(
                 f"the distractors have {distractors.shape[1]} numbers, the gallery's items {self.gallery.shape[1]}"
@@ -59,7 +59,7 @@ class Clusters:
     clusters: Tensor
     queries: Tensor
     pairs: Tensor | None = None
-    """Matching positions (P, 2), where the data set names them; else any two of a cluster match."""
+    """Matching positions (P, 2), if the data set lists them; else any two of a cluster match."""
     where: str = "the data"
 
     def __post_init__(self) -> None:
@@ -83,14 +83,14 @@ class Clusters:
         return int(self.queries[index])
 
     def judged(self) -> Judged:
-        """Each query against all others: its cluster is relevant, and the query itself is junk."""
+        """An evaluation set with each query against all others: its cluster is relevant, the query itself is junk."""
         positives = [(self.clusters == self.clusters[q]).nonzero()[:, 0] for q in self.queries]
         positives = [p[p != q] for p, q in zip(positives, self.queries, strict=True)]
         truth = Truth(positives, list(self.queries[:, None]))
         return Judged(self.descriptors, self.descriptors[self.queries], {"": truth}, self.queries)
 
     def with_positives(self) -> Clusters:
-        """With only those queries whose cluster has another member."""
+        """A copy with only the queries whose cluster has another member."""
         sizes = torch.bincount(self.clusters)
         queries = self.queries[sizes[self.clusters[self.queries]] > 1]
         if not len(queries):
@@ -98,7 +98,7 @@ class Clusters:
         return replace(self, queries=queries)
 
     def neighbours(self, count: int) -> Tensor:
-        """The ``count`` nearest of every descriptor among the others (N, count), or as many as there are."""
+        """The ``count`` nearest neighbours of every descriptor (N, count), or fewer if there are fewer."""
         index = Index(self.descriptors, tuple(map(str, range(len(self.descriptors)))), "training")
         count = min(count, len(index) - 1)
         parts = torch.arange(len(index)).split(4096)
@@ -107,12 +107,12 @@ class Clusters:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Pictures to describe first; ``become`` makes data of their descriptors (N, D)."""
+    """Pictures whose descriptors are still to be computed; ``become`` turns descriptors (N, D) into data."""
 
     paths: Sequence[Path]
     become: Callable[[Tensor], Clusters | Judged]
     boxes: Sequence[tuple[float, float, float, float] | None] = ()
-    """Left, top, right, bottom: only this part of the picture counts."""
+    """Crops (left, top, right, bottom), in pixels; None is the whole picture."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -133,8 +133,8 @@ class Pictures:
 
 
 class Tuples(NamedTuple):
-    """A batch: queries (B, D) with neighbours (B, k, D), where these are missing and which are relevant (B, k), a
-    positive (B, D) and negatives (B, n, D)."""
+    """A batch: queries (B, D), neighbours (B, k, D), masks of padding and of relevance (B, k), positives (B, D) and
+    negatives (B, n, D)."""
 
     query: Tensor
     neighbours: Tensor
@@ -152,18 +152,18 @@ class TupleData:
     neighbours: Tensor
     negatives: Tensor | None = None
     least: int = 32
-    """Neighbours of a query: drawn from here to K."""
+    """The number of neighbours of a query is drawn between this and K."""
     drop: float = 0.6
-    """Each query draws the share of its neighbours to drop, from 0 to this."""
+    """The fraction of neighbours to drop is drawn per query between 0 and this."""
     ranks: Ranks = "renumbered"
     updates: int = 0
-    """The number of batches in an epoch (0: as many as the queries fill)."""
+    """Batches per epoch (0: as many as the queries fill)."""
 
     def __len__(self) -> int:
         return len(self.data) if self.data.pairs is None else len(self.data.pairs)
 
     def batches(self, size: int, generator: torch.Generator) -> Iterator[list[int]]:
-        """One epoch of ``updates`` batches: queries in random order, again and again if need be."""
+        """One epoch of ``updates`` batches: queries in random order, repeated if necessary."""
         wanted = self.updates * size if self.updates else max(len(self) // size, 1) * size
         order: list[int] = []
         while len(order) < wanted:
@@ -174,7 +174,7 @@ class TupleData:
         return self.draw(index, torch.Generator().manual_seed(index))
 
     def draw(self, index: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Positions: the query, its kept neighbours and where they are missing, a positive, negatives."""
+        """Positions of the query, its neighbours with their padding mask, a positive, and negatives."""
         query, positive = self._pair(index, generator)
         most = self.neighbours.shape[1]
         count = int(torch.randint(min(self.least, most), most + 1, (), generator=generator))
@@ -212,15 +212,15 @@ class TupleData:
 
 
 def hardest(data: Clusters, queries: Tensor, pool: Tensor, count: int, device: torch.device | str = "cpu") -> Tensor:
-    """For each query position (Q,) the ``count`` nearest of a pool (P,) that are of other clusters, at most one per
-    cluster: (Q, count), nearest first. Positions that come twice are looked up once."""
+    """Hard negatives (Q, count) of each query position (Q,), nearest first: the most similar of a pool (P,) from other
+    clusters, at most one per cluster. Repeated queries are computed once."""
     names, inverse, sizes = data.clusters[pool].unique(return_inverse=True, return_counts=True)
     if len(names) <= count:
         raise VergenceError(
-            f"{count} negatives of different clusters are to be mined for a query, but {data.where} shows only "
+            f"mining {count} negatives per query needs more than {count} clusters, but {data.where} has only "
             f"{len(names)} clusters in a pool of {len(pool)}"
         )
-    # The pool as a table, one row per cluster: the best of each row is one maximum.
+    # The pool as a table with one row per cluster, so that the best of each cluster is one maximum.
     order = inverse.argsort(stable=True)
     column = torch.arange(len(pool)) - (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
     table = torch.full((len(names), int(sizes.max())), -1)

@@ -1,4 +1,4 @@
-"""From picture files to descriptors: a network by name, at several scales, and what to do with broken files."""
+"""From picture files to descriptors: network by name, multi-scale descriptors, and handling of broken files."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from vergence.search.index import descriptors_by
 
 
 class Describer:
-    """The network of an extractor with its weights, on a device."""
+    """Computes descriptors: the extractor's network with its weights, on a device."""
 
     def __init__(self, extractor: Extractor, device: torch.device) -> None:
         self.settings = extractor
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # without weights: at random, but the same every time
+            torch.manual_seed(0)  # without weights: random, but reproducible
             self.network: DescriptorNetwork = descriptor_network(extractor.backbone)
         self.note = ""
         if extractor.weights:
@@ -40,15 +40,15 @@ class Describer:
             load_descriptor_weights(self.network, named, LITE[extractor.backbone].source)
         elif not self.network.ready:
             self.note = (
-                f"{extractor.backbone} has no weights and describes pictures at random; give some with "
-                "--extractor.weights (or --backbone-weights), or take efficientnet-lite0"
+                f"{extractor.backbone} has no weights, so its descriptors are random; give weights with "
+                "--extractor.weights (or --backbone-weights), or use efficientnet-lite0"
             )
         self.network.to(device)
         self.device = device
 
     @property
     def made_by(self) -> str:
-        """A name of the network, its weights and its settings: an index keeps it beside its descriptors."""
+        """Identifies the network, its weights and settings; an index stores it with its descriptors."""
         settings = self.settings
         state = descriptors_by(list(self.network.state_dict().values()))
         return f"{settings.backbone} {state} {settings.longest} {' '.join(f'{s:.4f}' for s in settings.scales)}"
@@ -65,7 +65,7 @@ class Describer:
 
 
 def describe_once(ctx: Context[Any, Any], extractor: Extractor, data: Pictures) -> Tensor:
-    """Descriptors (N, D) of all pictures, computed once per run: the names of the files decide the name of the copy."""
+    """Descriptors (N, D) of all pictures, computed once per run and cached under a key of the file names."""
     describer = Describer(extractor, ctx.device)
     if describer.note:
         ctx.progress.say(describer.note)
@@ -79,7 +79,7 @@ def describe_once(ctx: Context[Any, Any], extractor: Extractor, data: Pictures) 
 
 
 def described(describer: Describer, paths: Iterable[Path]) -> Iterator[tuple[Path, Tensor | VergenceError]]:
-    """Each file with its descriptor, or with what is wrong with it: one broken picture does not stop thousands."""
+    """Yields each file with its descriptor, or with the error, so that one broken picture does not stop the rest."""
     for path in paths:
         try:
             yield path, describer(read_image(path))
@@ -92,7 +92,7 @@ def _state(path: Path) -> dict[str, Any]:
         return dict(load_tensors(path)[0])
     import numpy as np
 
-    # The authors' files keep whitening matrices as NumPy arrays beside the weights: arrays are data too.
+    # The authors' files store whitening matrices as NumPy arrays; allowing those runs no code.
     reconstruct: Any = np.empty(0).__reduce__()[0]
     kinds = [type(np.dtype(kind)) for kind in ("float32", "float64", "int64")]
     with torch.serialization.safe_globals([reconstruct, np.ndarray, np.dtype, *kinds]):

@@ -1,4 +1,4 @@
-"""How good an expansion is: average precision of a method on a judged set, with any number of neighbours."""
+"""Evaluation of query expansion: average precision of a method with any number of neighbours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RANKED = 20_000_000
 
 
 class Evaluator:
-    """A judged set and the index of its gallery, shared by all methods that are evaluated on it."""
+    """Evaluates methods on one data set; the index of its gallery is built once."""
 
     def __init__(self, ctx: Context[Any, Any], judged: Judged, batch: int = 256) -> None:
         self.ctx, self.judged = ctx, judged
@@ -34,11 +34,11 @@ class Evaluator:
         return Index(gallery, tuple(map(str, range(len(gallery)))), "judged")
 
     def count(self, neighbours: int) -> int:
-        """This number of neighbours, or as many as a query has."""
+        """``neighbours``, limited to the number that a query has."""
         return min(neighbours, len(self.index) - (self.judged.own is not None))
 
     def precisions(self, method: Method, neighbours: int) -> dict[str, Tensor]:
-        """By protocol the average precision of every query, (Q,)."""
+        """Average precision of every query, (Q,), by protocol."""
         parts: dict[str, list[Tensor]] = {name: [] for name in self.judged.truths}
         for batch in self.ctx.batches(self.judged, self.batch):
             rows = batch.cpu()
@@ -61,8 +61,8 @@ class Evaluator:
 
 
 def scores(precisions: Mapping[str, Tensor], prefix: str = "") -> dict[str, float]:
-    """Metrics by name from the precisions of each protocol, in per cent; of the revisited protocols the mean of Medium
-    and Hard comes first, as in the paper."""
+    """Metrics by name, in per cent, from the precisions of each protocol. For the revisited protocols the main one is
+    the mean of Medium and Hard, as in the paper."""
     means = {name: mean_of(values) for name, values in precisions.items()}
     first = means[""] if "" in means else (means["medium"] + means["hard"]) / 2
     start = f"{prefix}_" if prefix else ""

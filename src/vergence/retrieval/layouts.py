@@ -1,4 +1,4 @@
-"""Readers of descriptors and pictures: the public benchmarks, and a user's own files."""
+"""Readers of descriptors and pictures: public benchmarks and a user's own files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _clusters(path: Path) -> Clusters:
 
 
 def _part(data: Clusters, split: str) -> Clusters:
-    """Every fifth cluster tests, the one after it validates, the others train."""
+    """Splits by cluster: of every five, one for test, one for validation, three for training."""
     count = int(data.clusters.max()) + 1
     if count < 5:
         raise VergenceError(f"{data.where} has {count} clusters; 5 or more can be split into training and test")
@@ -94,8 +94,8 @@ def _class_folders(path: Path, split: str) -> Pictures:
     """One folder per cluster, either below ``train`` and ``test`` or split by cluster."""
     if not path.is_dir():
         raise VergenceError(f"{path} is not a folder with a folder of pictures for each cluster")
-    given = path / (split if split != "val" or (path / "val").is_dir() else "test")
-    root = given if given.is_dir() else path
+    folder_of_split = path / (split if split != "val" or (path / "val").is_dir() else "test")
+    root = folder_of_split if folder_of_split.is_dir() else path
     folders = sorted(folder for folder in root.iterdir() if folder.is_dir())
     pictures = [(picture, number) for number, folder in enumerate(folders) for picture in find_images(folder)]
     if not pictures:
@@ -114,7 +114,7 @@ def _class_folders(path: Path, split: str) -> Pictures:
 
 
 def _text(value: Any) -> Any:
-    """What Python 2 wrote as bytes."""
+    """Decodes the byte strings of a Python 2 pickle."""
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, dict):
@@ -123,7 +123,7 @@ def _text(value: Any) -> Any:
 
 
 def _with(content: Any, names: Sequence[str], path: Path) -> dict[str, Any]:
-    """A part of a ground truth file, which must have these names."""
+    """Checks that part of a ground-truth file has these keys."""
     if not isinstance(content, dict) or not set(names) <= set(content):
         raise VergenceError(f"{path} is not the published ground truth: expected {', '.join(names)}")
     return content
@@ -137,7 +137,7 @@ def _positions(values: Any, path: Path) -> Tensor:
 
 
 def _revisited(name: str) -> Callable[[Path, str], Any]:
-    """ROxford5k or RParis6k: there is nothing to train on, so every split is the whole."""
+    """Reader of ROxford5k or RParis6k. They have no training set, so every split is the whole data set."""
 
     def read(path: Path, split: str) -> Judged | Pictures:
         file = path / f"gnd_{name}.pkl"
@@ -170,7 +170,7 @@ def _box(values: Any, path: Path) -> tuple[float, float, float, float]:
 
 
 def _ready(path: Path) -> tuple[Tensor, Tensor] | None:
-    """Descriptors that lie beside the ground truth: ``gallery`` and ``queries``, or the ``X`` and ``Q`` (one column per
+    """Precomputed descriptors beside the ground truth: ``gallery`` and ``queries``, or ``X`` and ``Q`` (one column per
     picture) of the benchmark's own MATLAB files."""
     places = [path, path / "features"]
     files = [f for p in places if p.is_dir() for f in sorted(p.iterdir()) if f.suffix in (*FILES, ".mat")]
@@ -214,7 +214,7 @@ def _graded(
 
 
 def _sfm(path: Path, split: str) -> Clusters | Pictures:
-    """retrieval-SfM-120k; its test is its validation set."""
+    """retrieval-SfM-120k; its validation set is also the test set."""
     file = path / "retrieval-SfM-120k.pkl"
     if not path.is_dir():
         raise VergenceError(f"{path} is not a folder with {file.name}")

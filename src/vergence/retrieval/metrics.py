@@ -1,7 +1,7 @@
-"""Mean average precision of retrieval, as the revisited Oxford and Paris benchmarks take it, and two views of it.
+"""Mean average precision of retrieval, as in the revisited Oxford and Paris benchmarks.
 
-Junk is taken out of a ranking before it is judged, precision is averaged over trapezoids, and a query without positives
-is not judged.
+Junk is removed from a ranking first, average precision uses trapezoids, and a query without positives is not
+evaluated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vergence.metrics.ranking import rank_matches
 
 @dataclass(frozen=True)
 class Truth:
-    """For each query the gallery positions that count for it, and those that count neither way."""
+    """Ground truth: for each query the gallery positions of its positives and of junk, which is ignored."""
 
     positives: Sequence[Tensor]
     junk: Sequence[Tensor]
@@ -32,7 +32,7 @@ class Truth:
 
 
 def average_precision(distances: Tensor, truth: Truth, queries: Sequence[int]) -> Tensor:
-    """Of distances (B, N) from the given queries of the truth to a gallery: (B,) from 0 to 1, NaN without positives."""
+    """Average precision (B,), 0 to 1, of distances (B, N) from ``queries`` to a gallery; NaN without positives."""
     if not distances.isfinite().all():
         raise VergenceError("the distances to rank hold values that are not finite")
     match, left_out = (torch.zeros(distances.shape, dtype=torch.bool) for _ in range(2))
@@ -44,7 +44,7 @@ def average_precision(distances: Tensor, truth: Truth, queries: Sequence[int]) -
 
 
 def mean_of(precisions: Tensor) -> float:
-    """The mean over judged queries, in per cent."""
+    """The mean over evaluated queries, in per cent."""
     judged = precisions[~precisions.isnan()]
     if not len(judged):
         raise VergenceError("no query has a positive in the gallery: there is nothing to judge")
@@ -52,8 +52,8 @@ def mean_of(precisions: Tensor) -> float:
 
 
 def regimes(before: Tensor, after: Tensor, by: Tensor) -> list[tuple[float, float]]:
-    """Queries in three groups, cut at the 33rd and 66th percentile of ``by`` (Q,): the group's mean of ``by`` and the
-    relative gain of its mAP from ``before`` to ``after`` in per cent; NaN for a group that is empty or had nothing."""
+    """Relative gain of mAP in three groups of queries, cut at the 33rd and 66th percentile of ``by`` (Q,): for each the
+    mean of ``by`` and the gain from ``before`` to ``after`` in per cent; NaN if the group is empty or had mAP 0."""
     judged = ~(before.isnan() | after.isnan())
     before, after, by = before[judged].double(), after[judged].double(), by[judged].double()
     low, high = torch.quantile(by, torch.tensor([0.33, 0.66], dtype=torch.float64))

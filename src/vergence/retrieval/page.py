@@ -1,4 +1,4 @@
-"""One page that needs nothing else: what a search finds before and after expansion, and what each neighbour counted."""
+"""A self-contained HTML page: search results before and after expansion, and the weight of each neighbour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vergence.drawing.inline import thumbnail
 
 @dataclass(frozen=True)
 class Hit:
-    """One of a list: its name, how alike it is (a cosine), its rank in the other list and its weight, if it has one."""
+    """One result: its name, cosine similarity, rank before expansion and weight in the expansion, if it has them."""
 
     name: str
     similarity: float
@@ -25,15 +25,15 @@ class Hit:
 
 @dataclass(frozen=True)
 class Answer:
-    """A query with its lists before and after expansion."""
+    """A query with its results before and after expansion."""
 
     name: str
     before: Sequence[Hit]
     after: Sequence[Hit]
     weighed: Sequence[Hit]
-    """All neighbours that were weighed, in their order."""
+    """The weighted neighbours, by rank."""
     own: float
-    """What the query itself counted."""
+    """The weight of the query itself."""
 
 
 _STYLE = """
@@ -59,7 +59,7 @@ _BODY = """
 <h3>Before expansion</h3><ol class="row">{% for hit in answer.before %}{{ figure(hit, loop.index) }}{% endfor %}</ol>
 <h3>After expansion</h3><ol class="row">{% for hit in answer.after %}{{ figure(hit, loop.index) }}{% endfor %}</ol>
 {% if answer.weighed %}
-<h3>What each neighbour counts (the query counts {{ answer.own }})</h3>
+<h3>Weight of each neighbour (of the query: {{ answer.own }})</h3>
 <div class="bars" role="img" aria-label="weights by rank">{% for hit in answer.weighed %}
 <span{% if hit.minus %} class="minus"{% endif %} style="height: {{ hit.height }}%"
 title="{{ loop.index }}. {{ hit.name }}: {{ hit.weight }}"></span>{% endfor %}</div>
@@ -78,7 +78,7 @@ def write_page(
     skipped: Sequence[str],
     picture: Callable[[str], Tensor | None],
 ) -> Path:
-    """One HTML file with everything in it; ``picture`` gives the picture of a name, if there is one."""
+    """Writes one self-contained HTML file; ``picture`` returns the picture of a name, if there is one."""
 
     @cache  # a picture is in many lists
     def draw(name: str) -> str:
@@ -112,7 +112,7 @@ def write_page(
 
 
 def _hit(hit: Hit, draw: Callable[[str], str], rank: int | None = None) -> dict[str, str]:
-    """With its rank, also how many places it has moved."""
+    """Template values of a result; with ``rank``, also how many places it has moved."""
     moved, way = "", ""
     if rank is not None:
         gained = None if hit.before is None else hit.before - rank

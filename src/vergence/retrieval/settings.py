@@ -1,4 +1,4 @@
-"""Settings that systems of this room share; none of them needs PyTorch."""
+"""Settings shared by retrieval systems; importing them does not need PyTorch."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Literal
 from vergence.core.errors import VergenceError
 
 Ranks = Literal["renumbered", "original"]
-"""Which rank a neighbour has after others were dropped: the place it moved up to, as in use, or the one it had."""
+"""Rank of a neighbour after others were dropped: renumbered, as at inference, or its original rank."""
 
 
 @dataclass(frozen=True)
 class Extractor:
-    """How pictures become descriptors."""
+    """The network that computes descriptors, and its input sizes."""
 
     backbone: str = "resnet101-gem"
-    """resnet101-gem, resnet50, resnet18, or efficientnet-lite0 to 2 (these bring their weights)."""
+    """resnet101-gem, resnet50, resnet18, or efficientnet-lite0 to 2 (these come with weights)."""
     weights: str = ""
     """A file for the backbone: the authors' or torchvision's names (.safetensors, or .pth of plain tensors)."""
     longest: int = 1024

@@ -1,10 +1,10 @@
-"""Embedded descriptors: what tells classes apart lies in some directions, what merely looks alike in others.
+"""Embedded descriptors with informative directions and nuisance directions.
 
-A descriptor is the sum of content (its class's place, and noise) and of nuisance (one of a few scenes that all classes
-share, and noise), turned by one fixed rotation and scaled to length one. So the nearest neighbours of a query are a
-mixture of its class and of its scene: averaging them drifts to the scene, and only a method that has learned which
-directions mean something can tell the two apart. Classes have 4 to 60 members; the rotation and the scenes are those of
-the world, the classes of training, validation and test are different ones.
+A descriptor concatenates content (class centre plus noise) and nuisance (one of a few scenes that all classes share,
+plus noise), turned by one fixed rotation and scaled to length one. The nearest neighbours of a query are therefore a
+mixture of its class and its scene: averaging them drifts to the scene, and only a method that has learned the
+informative directions can separate the two. Classes have 4 to 60 members. Rotation and scenes are shared by all splits
+of a seed; the classes of training, validation and test are different.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from vergence.retrieval.data import Clusters
 CONTENT, NUISANCE, SCENES = 24, 40, 20
 DIMENSION = CONTENT + NUISANCE
 SPREAD, SCENE, BLUR = 0.9, 0.95, 0.6
-"""How far members lie from their class's place, how much a scene counts, and how far pictures lie from their scene."""
+"""Noise around the class centre, weight of the scene, and noise around the scene."""
 SMALLEST, LARGEST = 4, 60
 EVERY = 8
-"""One of this many judged descriptors is a query."""
+"""One in this many test descriptors is a query."""
 
 
 def world(classes: int, split: str, seed: int = 0) -> Clusters:

@@ -1,1 +1,1 @@
-"""Robustness: how a classifier stands up to pictures that were changed against it."""
+"""Robustness: evaluation of classifiers under adversarial perturbations."""

@@ -1,13 +1,13 @@
 """Gradient-sign attacks on image classifiers, as one loop of parts that combine freely.
 
-One iteration, in this order: transform the input (DI), take the gradient of the loss, smooth it (TI), remember it (MI),
-take its sign, make a step, add what a system makes of the step (such as PI's projection), and stay within the budget::
+One iteration, in this order: transform the input (DI), compute the gradient of the loss, smooth it (TI), accumulate it
+(MI), take its sign, make a step, add a system's correction (such as PI's projection), and clip to the budget::
 
     attack = SignAttack(eps=16 / 255, momentum=1.0)  # MI-FGSM
     adversarial = attack(classifier, images, labels)
 
-Pictures are in [0, 1]. A classifier is anything that gives logits for them, with its own normalisation inside; see
-:class:`vergence.robustness.classifiers.Classifier`. Untargeted, without queries to what is attacked.
+Pictures are in [0, 1]. A classifier is any callable that returns logits for them, with its normalisation inside; see
+:class:`vergence.robustness.classifiers.Classifier`. Attacks are untargeted and send no queries to the target.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ Logits = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Diversity:
-    """DI (Eq. 5): with ``chance``, the batch is enlarged to a random size and put at a random place on black."""
+    """DI (Eq. 5): with probability ``chance``, the batch is enlarged to a random size and randomly zero-padded."""
 
     chance: float = 0.7
     grow: float = 330 / 299
-    """The side of what the classifier then gets, as a multiple of the picture's."""
+    """Side of the padded picture, as a multiple of the original."""
     resize: Resize = "nearest"
-    """As the public TensorFlow code enlarges, or as its PyTorch version does."""
+    """Interpolation: nearest as in the public TensorFlow code, bilinear as in its PyTorch version."""
 
     def __post_init__(self) -> None:
         check_diversity(self.chance, self.grow)
 
     def __call__(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Images (N, C, H, W) as they were, or (N, C, round(grow H), round(grow W)). One draw per batch."""
+        """Images (N, C, H, W) unchanged, or (N, C, round(grow H), round(grow W)). One random draw per batch."""
         device = generator.device if generator is not None else None
         chance, size, top, left = torch.rand(4, generator=generator, device=device).tolist()
         if chance >= self.chance:
@@ -59,30 +59,30 @@ class Diversity:
 
 
 class Reuse(Protocol):
-    """What a system adds to each step. ``start`` begins an attack; what it returns is called with every step."""
+    """A correction that a system adds to each step; ``start`` is called once per attack, its result once per step."""
 
     def start(self, attack: SignAttack) -> Callable[[Tensor], Tensor]:
-        """A function from a step (N, C, H, W) to what is added to it; both in units of ``eps``."""
+        """Returns a function from a step (N, C, H, W) to its correction; both in units of ``eps``."""
 
 
 @dataclass(frozen=True)
 class SignAttack:
-    """A gradient-sign attack within ``eps`` of each pixel. As it stands: I-FGSM (Eq. 3)."""
+    """A gradient-sign attack within ``eps`` of each pixel. The defaults are I-FGSM (Eq. 3)."""
 
     eps: float
     """The budget: no pixel changes by more (16 / 255 in the paper)."""
     steps: int = 10
     """Iterations T; one is FGSM."""
     beta: float = 1.0
-    """How many times ``eps / steps`` a step is."""
+    """Step size, as a multiple of ``eps / steps``."""
     diversity: Diversity | None = None
-    """DI."""
+    """DI: input diversity."""
     smoothing: int = 0
-    """TI (Eq. 6): side of the Gaussian kernel that the gradient is smoothed with (0: none)."""
+    """TI (Eq. 6): side of the Gaussian kernel that smooths the gradient (0: none)."""
     momentum: float | None = None
-    """MI (Eq. 4): decay of the gradients before."""
+    """MI (Eq. 4): decay of earlier gradients."""
     reuse: Reuse | None = None
-    """What is added to a step."""
+    """Correction added to each step."""
 
     def __post_init__(self) -> None:
         check_steps(self.eps, self.steps, self.beta)
@@ -94,18 +94,18 @@ class SignAttack:
     def __call__(
         self, classifier: Logits, images: Tensor, labels: Tensor, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Images (N, C, H, W) in [0, 1] with labels (N,) to adversarial ones of the same type, within the budget."""
+        """Adversarial versions of images (N, C, H, W) in [0, 1] with labels (N,), of the same dtype."""
         _check(classifier, images, labels)
         with torch.inference_mode(False), torch.no_grad():
             images, labels = images.clone(), labels.clone()
             lower, upper = bounds(images, self.eps)
-            # Steps are far smaller than what half precision can add to a pixel.
+            # Steps are too small to add to a pixel in half precision.
             wide = torch.promote_types(images.dtype, torch.float32)
-            found, least, most = images.to(wide), lower.to(wide), upper.to(wide)
+            adversarial, least, most = images.to(wide), lower.to(wide), upper.to(wide)
             add = self.reuse.start(self) if self.reuse is not None else None
             memory: Tensor | None = None
             for _ in range(self.steps):
-                gradient = self._gradient(classifier, found.to(images.dtype), labels, generator).to(wide)
+                gradient = self._gradient(classifier, adversarial.to(images.dtype), labels, generator).to(wide)
                 if self.smoothing:
                     gradient = gaussian_smooth(gradient, self.smoothing)
                 if self.momentum is not None:
@@ -113,16 +113,16 @@ class SignAttack:
                 step = gradient.sign().mul_(self.beta / self.steps)
                 if add is not None:
                     step = step + add(step)
-                found = torch.clamp(found + self.eps * step, least, most)
-            return found.to(images.dtype)
+                adversarial = torch.clamp(adversarial + self.eps * step, least, most)
+            return adversarial.to(images.dtype)
 
     def _gradient(
         self, classifier: Logits, images: Tensor, labels: Tensor, generator: torch.Generator | None
     ) -> Tensor:
         with torch.enable_grad():
             seen = images.detach().requires_grad_()
-            given = seen if self.diversity is None else self.diversity(seen, generator)
-            logits = logits_of(classifier, given)
+            inputs = seen if self.diversity is None else self.diversity(seen, generator)
+            logits = logits_of(classifier, inputs)
             if not logits.requires_grad:
                 raise VergenceError(f"{_name(classifier)} has no gradient: its logits do not depend on the pictures")
             if not 0 <= int(labels.min()) <= int(labels.max()) < logits.shape[1]:
@@ -130,7 +130,7 @@ class SignAttack:
                     f"a label is outside 0 to {logits.shape[1] - 1}, the classes of {_name(classifier)}: "
                     f"they go from {int(labels.min())} to {int(labels.max())}"
                 )
-            # The sum: a picture's gradient does not depend on how many others are in the batch.
+            # The sum, so that a picture's gradient does not depend on the batch size.
             loss = F.cross_entropy(logits.to(torch.promote_types(logits.dtype, torch.float32)), labels, reduction="sum")
             (gradient,) = torch.autograd.grad(loss, seen)
         if not gradient.isfinite().all():
@@ -145,7 +145,7 @@ def fgsm(eps: float) -> SignAttack:
 
 
 def i_fgsm(eps: float, steps: int = 10, beta: float = 1.0) -> SignAttack:
-    """I-FGSM (Eq. 3); with ``beta`` above 1, the control that has PI's larger steps and not its projection."""
+    """I-FGSM (Eq. 3); with ``beta`` above 1, the control with PI's larger steps but without its projection."""
     return SignAttack(eps, steps, beta)
 
 
@@ -170,20 +170,20 @@ def ti_bim(eps: float, steps: int = 10, smoothing: int = 15) -> SignAttack:
 
 
 def remembered(gradient: Tensor, memory: Tensor | None, momentum: float) -> Tensor:
-    """Eq. 4: each picture's gradient over its L1 norm, added to ``momentum`` times what is remembered."""
+    """Eq. 4: each picture's gradient over its L1 norm, added to ``momentum`` times the accumulated gradient."""
     norm = gradient.abs().sum((1, 2, 3), keepdim=True)
     share = gradient / norm.clamp(min=torch.finfo(gradient.dtype).tiny)
     return share if memory is None else momentum * memory + share
 
 
 def bounds(images: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """The least and the greatest value that each pixel of ``images`` may take, inside [0, 1].
+    """The smallest and the largest value that each pixel of ``images`` may take, inside [0, 1].
 
-    Rounded inwards: whatever the float type, no value between them is further than ``eps`` from the pixel.
+    Rounded inwards: in any float type, no value between them is farther than ``eps`` from the pixel.
     """
     exact = images.detach().to("cpu" if images.device.type == "mps" else images.device, torch.float64)
     least, most = ((exact + sign * eps).clamp(0, 1).to(images.dtype) for sign in (-1, 1))
-    # Floats that are not negative are ordered as the whole numbers with the same bits.
+    # Non-negative floats have the order of the integers with the same bits.
     bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[images.element_size()]
     least = (least.view(bits) + (exact - least.double() > eps)).view(images.dtype)
     most = (most.view(bits) - (most.double() - exact > eps).to(bits)).view(images.dtype)
@@ -193,10 +193,10 @@ def bounds(images: Tensor, eps: float) -> tuple[Tensor, Tensor]:
 def quantised(adversarial: Tensor, images: Tensor, eps: float) -> Tensor:
     """Adversarial pictures as bytes whose distance from ``images`` (bytes) is still within ``eps``.
 
-    Rounding alone may leave the budget where ``255 eps`` is no whole number.
+    Rounding alone may exceed the budget if ``255 eps`` is not an integer.
     """
     if images.dtype != torch.uint8:
-        raise VergenceError(f"pictures to be saved are compared with bytes, got {images.dtype}")
+        raise VergenceError(f"adversarial pictures are compared with uint8 pictures, got {images.dtype}")
     most = int(255 * eps + 1e-6)
     clean = images.to(torch.int16)
     near = (255 * adversarial.detach().float()).round().to(torch.int16)
@@ -204,12 +204,12 @@ def quantised(adversarial: Tensor, images: Tensor, eps: float) -> Tensor:
 
 
 def logits_of(classifier: Logits, images: Tensor) -> Tensor:
-    """A classifier's answer, refused if it is not logits (N, classes)."""
+    """The output of a classifier; an error if it is not logits (N, classes)."""
     logits = classifier(images)
     if not isinstance(logits, Tensor):
         raise VergenceError(
             f"{_name(classifier)} returned a {type(logits).__name__}, expected logits (N, classes): wrap it so that it "
-            "gives the one tensor that is to be attacked"
+            "returns one tensor"
         )
     if logits.ndim != 2 or len(logits) != len(images):
         raise VergenceError(
@@ -230,7 +230,7 @@ def _check(classifier: Logits, images: Tensor, labels: Tensor) -> None:
             f"and {labels.dtype}"
         )
     if isinstance(classifier, nn.Module) and classifier.training:
-        raise VergenceError(f"{_name(classifier)} is in training mode, where answers depend on the batch: call .eval()")
+        raise VergenceError(f"{_name(classifier)} is in training mode, where outputs depend on the batch: call .eval()")
 
 
 def _name(classifier: Logits) -> str:

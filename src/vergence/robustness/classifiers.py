@@ -1,4 +1,4 @@
-"""Classifiers as attacks need them: pictures in [0, 1] of any size to logits, alone, together, or as a zoo."""
+"""Classifiers for attacks: pictures in [0, 1] of any size to logits; single networks, ensembles, and zoos."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from vergence.nn.efficientnet_lite import LITE, LITE_MEAN, LITE_STD, EfficientNe
 from vergence.robustness.attacks import logits_of
 
 ASSETS = {name.removeprefix("efficientnet-"): asset for name, asset in assets.LITE.items()}
-"""Where ImageNet weights come from, by the name of the network."""
+"""Sources of ImageNet weights, by network."""
 
 
 class Classifier(nn.Module):
-    """Any network with its own eyes: what it wants done to pictures in [0, 1] becomes part of it.
+    """A network with its preprocessing: takes pictures in [0, 1] and resizes and normalises them itself.
 
     ``Classifier(torchvision.models.resnet50(...), side=224, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))``
     """
@@ -42,7 +42,7 @@ class Classifier(nn.Module):
         self.name = name or type(network).__name__
 
     def forward(self, images: Tensor) -> Tensor:
-        """Images (N, 1 or 3, H, W) in [0, 1] to logits (N, classes); colours become grey where the network has one."""
+        """Images (N, 1 or 3, H, W) in [0, 1] to logits (N, classes); converts between grey and colour."""
         if images.shape[1] != self.channels:
             if {images.shape[1], self.channels} != {1, 3}:
                 raise VergenceError(f"{self.name} takes {self.channels} channels, the pictures have {images.shape[1]}")
@@ -53,7 +53,7 @@ class Classifier(nn.Module):
 
 
 class Ensemble(nn.Module):
-    """Several classifiers as one: the mean of their logits (not of their losses), with weights if they are given."""
+    """Several classifiers as one: the (weighted) mean of their logits, not of their losses."""
 
     def __init__(self, classifiers: Sequence[nn.Module], weights: Sequence[float] | None = None) -> None:
         super().__init__()
@@ -69,18 +69,18 @@ class Ensemble(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         answers = [logits_of(member, images) for member in self.members]
         if len({a.shape for a in answers}) > 1:
-            raise VergenceError(f"{self.name} do not know as many classes: {[a.shape[1] for a in answers]}")
+            raise VergenceError(f"{self.name} have different numbers of classes: {[a.shape[1] for a in answers]}")
         return torch.stack([w * a for w, a in zip(self.weights, answers, strict=True)]).sum(0)
 
 
 class Zoo(nn.ModuleDict):
-    """Classifiers by name; called with pictures, it gives the logits of each."""
+    """Classifiers by name; called with pictures, it returns the logits of each."""
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
         return {name: classifier(images) for name, classifier in self.items()}
 
     def together(self, names: Sequence[str]) -> nn.Module:
-        """One of them, or an ensemble of several."""
+        """The named classifier, or an ensemble if there are several names."""
         for name in names:
             if name not in self:
                 raise VergenceError(f"no network {name!r}{did_you_mean(name, self)}")
@@ -95,7 +95,7 @@ def lite(name: str, classes: int = 1000) -> Classifier:
 
 
 def lite_weights(name: str) -> Mapping[str, Tensor]:
-    """ImageNet weights of :func:`lite`, from the package that the extra ``pretrained`` brings."""
+    """ImageNet weights of :func:`lite`, from the package installed with the extra ``pretrained``."""
     if name not in ASSETS:
         raise VergenceError(f"no EfficientNet-Lite {name!r}{did_you_mean(name, ASSETS)}")
     weights = public_names(load_state(ASSETS[name].path()))
@@ -103,7 +103,7 @@ def lite_weights(name: str) -> Mapping[str, Tensor]:
 
 
 def pretrained(name: str) -> Classifier:
-    """``pretrained("lite0")``: an ImageNet classifier, ready to be judged."""
+    """``pretrained("lite0")``: an ImageNet classifier with weights, in evaluation mode."""
     weights = lite_weights(name)
     classifier = lite(name)
     try:

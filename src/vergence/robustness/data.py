@@ -1,4 +1,4 @@
-"""Pictures to judge classifiers with: scikit-learn's digits, and the development set of the NIPS 2017 competition."""
+"""Test pictures: scikit-learn's digits, and the development set of the NIPS 2017 competition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMAGENET = 1000
 
 @dataclass(frozen=True)
 class Squares:
-    """Labelled pictures in [0, 1] at one size, (channels, side, side); drawn for training, with noise."""
+    """Labelled pictures in [0, 1] at one size, (channels, side, side); ``draw`` adds noise for training."""
 
     data: Any
     side: int
@@ -50,8 +50,8 @@ class Squares:
 
 
 def digits(split: str, side: int = 20) -> Labelled:
-    """scikit-learn's 1797 handwritten digits, enlarged to bytes (N, 1, side, side): 1200 to train, 200 to validate,
-    397 to test, always the same ones."""
+    """scikit-learn's 1797 handwritten digits, enlarged to bytes (N, 1, side, side): a fixed split of 1200 for training,
+    200 for validation and 397 for test."""
     pixels, labels = _digits()
     order = torch.randperm(len(labels), generator=generator("digits"))
     parts = dict(zip(("train", "val", "test"), order.split([1200, 200, len(order) - 1400]), strict=True))
@@ -64,8 +64,8 @@ def digits(split: str, side: int = 20) -> Labelled:
 def _digits() -> tuple[Tensor, Tensor]:
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    return torch.from_numpy(found.images / 16).float().unsqueeze(1), torch.from_numpy(found.target).long()
+    bunch = load_digits()
+    return torch.from_numpy(bunch.images / 16).float().unsqueeze(1), torch.from_numpy(bunch.target).long()
 
 
 # NIPS 2017 ----------------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def _digits() -> tuple[Tensor, Tensor]:
 def read_nips2017(path: Path, split: str) -> LabelledFiles:
     """A folder with ``<ImageId>.png`` (in it or below) and a csv with the columns ``ImageId`` and ``TrueLabel``.
 
-    There is one split. The labels count the background as class 0: ImageNet's index is one less.
+    There is one split. The labels count the background as class 0, so ImageNet's index is one less.
     """
     if not path.is_dir():
         raise VergenceError(f"{path} is not a folder with pictures and a csv of their labels")
@@ -105,10 +105,10 @@ def read_labels(path: Path) -> dict[str, int]:
         raise VergenceError(f"{path} is not a readable csv: {error}") from error
     head = rows[0] if rows else []
     if not {"ImageId", "TrueLabel"} <= set(head):
-        raise VergenceError(f"{path} is no table of labels: expected the columns ImageId and TrueLabel, got {head}")
+        raise VergenceError(f"{path} is not a table of labels: expected the columns ImageId and TrueLabel, got {head}")
     if len(rows) < 2:
         raise VergenceError(f"{path} has no row of labels")
-    found: dict[str, int] = {}
+    labels: dict[str, int] = {}
     for number, row in enumerate(rows[1:], 2):
         if not row:
             continue
@@ -117,10 +117,10 @@ def read_labels(path: Path) -> dict[str, int]:
         name, text = (row[head.index(column)] for column in ("ImageId", "TrueLabel"))
         if not text.isdecimal() or not 1 <= int(text) <= IMAGENET:
             raise VergenceError(f"{path}, row {number}: TrueLabel is a number from 1 to {IMAGENET}, got {text!r}")
-        if name in found:
+        if name in labels:
             raise VergenceError(f"{path}, row {number}: {name!r} has a label already")
-        found[name] = int(text) - 1
-    return found
+        labels[name] = int(text) - 1
+    return labels
 
 
 LAYOUTS = {

@@ -1,4 +1,4 @@
-"""How often an attack succeeds, on what it was made with and on what it never saw."""
+"""Success rates of attacks, on their substitutes (white box) and on other networks (black box)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Attack = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
 
 def success_rate(logits: Tensor, labels: Tensor) -> float:
-    """Per cent of pictures whose prediction is not their label. Those that were wrong before count too, as in the
-    paper; its adversarially trained targets have the error on clean pictures taken off."""
+    """Percentage of pictures whose prediction is not their label. Those that were wrong before count too, as in the
+    paper, which subtracts the clean error only for adversarially trained targets."""
     return 100 - topk_accuracy(logits, labels)
 
 
 def wrong(zoo: Zoo, images: Tensor, labels: Tensor) -> Tensor:
-    """Which of the networks err on which picture, (N, networks)."""
+    """Mask of the networks' errors on each picture, (N, networks)."""
     answers = [logits_of(classifier, images) for classifier in zoo.values()]
     return torch.stack([answer.argmax(1) != labels for answer in answers], 1)
 
 
 def fooled(attack: Attack, zoo: Zoo, groups: Sequence[Sequence[str]], images: Tensor, labels: Tensor) -> Tensor:
-    """Which network errs on which picture after an attack with each group as substitute, (N, groups, networks)."""
+    """Mask of errors after an attack with each group of substitutes, (N, groups, networks)."""
     return torch.stack([wrong(zoo, attack(zoo.together(g), images, labels), labels) for g in groups], 1)
 
 
@@ -47,25 +47,25 @@ class Transfer:
         """From :func:`wrong` and :func:`fooled` of all pictures."""
         if not len(after):
             raise VergenceError("there is no picture to count successes on")
-        success, error = (100 * found.double().mean(0).cpu() for found in (after, before))
+        success, error = (100 * mask.double().mean(0).cpu() for mask in (after, before))
         return cls(tuple(map(tuple, groups)), tuple(zoo), success, error)
 
     def seen(self) -> Tensor:
-        """Where the target is among the substitutes (white box), (groups, targets)."""
+        """Mask of the white-box cells, where the target is among the substitutes, (groups, targets)."""
         return torch.tensor([[target in group for target in self.targets] for group in self.groups])
 
     def summary(self) -> dict[str, float]:
         """Means over black-box and white-box cells, and each cell by name."""
         seen = self.seen()
-        found = {"accuracy": 100 - float(self.clean_error.mean())}
+        scores = {"accuracy": 100 - float(self.clean_error.mean())}
         if (~seen).any():
-            found = {
+            scores = {
                 "transfer": float(self.success[~seen].mean()),
                 "induced": float((self.success - self.clean_error)[~seen].mean()),
-            } | found
+            } | scores
         if seen.any():
-            found["whitebox"] = float(self.success[seen].mean())
-        return found | self.cells()
+            scores["whitebox"] = float(self.success[seen].mean())
+        return scores | self.cells()
 
     def cells(self) -> dict[str, float]:
         names = ["+".join(group) for group in self.groups]

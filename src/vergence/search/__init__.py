@@ -1,4 +1,4 @@
-"""Finding the nearest of many descriptors, and asking better the second time."""
+"""Nearest-neighbour search among many descriptors, and query expansion."""
 
 from vergence.search.expansion import Alpha, Average, Decayed, Discriminative, NoExpansion, augmented, expanded
 from vergence.search.index import Index

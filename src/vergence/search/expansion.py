@@ -1,8 +1,8 @@
-"""Searching twice: what the first search finds is weighed and summed to a better query (expansion), or to a better
-descriptor of each item of the database, offline (augmentation).
+"""Query expansion: the results of a first search are weighted and summed to a better query, or, offline, to a better
+descriptor of each database item (database augmentation).
 
-A method gives a weight to the query and to each neighbour; the sum itself is a gather and a product in one, so that
-average and alpha expansion never copy a neighbour.
+A method gives a weight to the query and to each neighbour; the sum is a fused gather and product, so that average and
+alpha expansion never copy a neighbour.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from vergence.ops.expansion import alpha_weights, aqe_weights, aqewd_weights, sv
 from vergence.search.index import Searchable
 
 BATCH = 256
-"""Queries expanded at a time by methods that look at the neighbours themselves."""
+"""Number of queries expanded at a time by methods that read the neighbours' descriptors."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """Unit queries (B, D) and what a first search found of each: positions and cosines (B, k), nearest first.
+    """L2-normalised queries (B, D) and the results of a first search: positions and cosine similarities (B, k), nearest
+    first.
 
-    Where ``padding`` (B, k) is true nothing was found: an approximate index may come back with less than asked for.
+    Where ``padding`` (B, k) is true there is no result: an approximate index may return fewer than requested.
     """
 
     index: Searchable
@@ -38,25 +39,25 @@ class Found:
 
     @cached_property
     def neighbours(self) -> Tensor:
-        """Their descriptors, (B, k, D): read only if a method looks at them."""
+        """The neighbours' descriptors, (B, k, D); read on first use."""
         return self.index.vectors(self.places)
 
     def parts(self, size: int) -> Iterator[Found]:
         """The same in batches."""
         for start in range(0, len(self.query), size):
-            some = slice(start, start + size)
-            yield Found(self.index, self.query[some], self.places[some], self.similarities[some], self.padding[some])
+            rows = slice(start, start + size)
+            yield Found(self.index, self.query[rows], self.places[rows], self.similarities[rows], self.padding[rows])
 
 
 class Method(Protocol):
-    """Gives expanded unit queries (B, D) and the weights (B, k + 1) they were made with, the query's first."""
+    """Returns expanded, L2-normalised queries (B, D) and their weights (B, k + 1), the query's own first."""
 
     def __call__(self, found: Found) -> tuple[Tensor, Tensor]: ...
 
 
 @dataclass(frozen=True)
 class NoExpansion:
-    """The query as it is."""
+    """The query unchanged: the baseline."""
 
     def __call__(self, found: Found) -> tuple[Tensor, Tensor]:
         weights = torch.zeros(len(found.query), found.places.shape[1] + 1)
@@ -66,7 +67,7 @@ class NoExpansion:
 
 @dataclass(frozen=True)
 class Average:
-    """AQE."""
+    """Average query expansion (AQE)."""
 
     def __call__(self, found: Found) -> tuple[Tensor, Tensor]:
         return _summed(found, aqe_weights(found.similarities, found.padding))
@@ -74,7 +75,7 @@ class Average:
 
 @dataclass(frozen=True)
 class Decayed:
-    """AQEwD."""
+    """Average query expansion with decay (AQEwD)."""
 
     def __call__(self, found: Found) -> tuple[Tensor, Tensor]:
         return _summed(found, aqewd_weights(found.similarities, found.padding))
@@ -82,7 +83,7 @@ class Decayed:
 
 @dataclass(frozen=True)
 class Alpha:
-    """αQE."""
+    """Alpha query expansion (αQE)."""
 
     alpha: float = 3.0
 
@@ -92,9 +93,9 @@ class Alpha:
 
 @dataclass(frozen=True)
 class Discriminative:
-    """DQE: the normal of a linear SVM with the query and its neighbours on one side and what ranks lowest on the other.
+    """DQE: the normal of a linear SVM with the query and its neighbours as positives and the lowest ranks as negatives.
 
-    The weights are those of the query and its neighbours; the negatives' are not among them.
+    The returned weights are those of the query and its neighbours, without the negatives.
     """
 
     negatives: int = 5
@@ -105,13 +106,13 @@ class Discriminative:
         return torch.cat([a for a, _ in pairs]), torch.cat([b for _, b in pairs])
 
     def _expand(self, found: Found) -> tuple[Tensor, Tensor]:
-        # The farthest from q are the nearest to -q, so the index that is there finds them.
+        # The farthest from q are the nearest to -q, so the same index finds them.
         far = found.index.search(-found.query, self.negatives)[1]
         positives = 1 + found.places.shape[1]
         vectors = torch.cat([found.query[:, None], found.neighbours, found.index.vectors(far)], 1)
         labels = torch.cat([torch.ones(len(far), 1), (~found.padding).float(), -(far >= 0).float()], 1)
         both = torch.cat([found.places, far], 1)
-        shared = (found.places[:, :, None] == far[:, None]).any(1)  # in a tiny gallery the lowest are also the nearest
+        shared = (found.places[:, :, None] == far[:, None]).any(1)  # in a tiny gallery the farthest are also neighbours
         labels[:, positives:].masked_fill_(shared, 0)
         duals = svm_duals(vectors.double(), labels.double(), self.c).float()
         summed = duals[:, :1] * found.query + found.index.weighted(both.clamp(min=0), duals[:, 1:])
@@ -119,22 +120,23 @@ class Discriminative:
 
 
 def normalised(descriptors: Tensor, what: str) -> Tensor:
-    """Descriptors (N, D) at length one; a zero vector has no direction and is refused."""
+    """L2-normalised descriptors (N, D); a zero vector has no direction and is refused."""
     if descriptors.ndim != 2:
-        raise VergenceError(f"{what} should be a matrix, one descriptor a row, got shape {tuple(descriptors.shape)}")
+        raise VergenceError(f"{what} should be a matrix, one descriptor per row, got shape {tuple(descriptors.shape)}")
     length = torch.linalg.vector_norm(descriptors.float(), dim=1, keepdim=True)
     bad = ~(length.isfinite() & (length > 0))[:, 0]
     if bad.any():
         first = int(bad.nonzero()[0, 0])
         kind = "zero" if float(length[first]) == 0 else "not finite"
         raise VergenceError(
-            f"{int(bad.sum())} of {len(descriptors)} {what} are no direction: the first, at row {first}, is {kind}"
+            f"{int(bad.sum())} of {len(descriptors)} {what} have no direction: the first, at row {first}, is {kind}"
         )
     return descriptors.float() / length
 
 
 def first_search(index: Searchable, queries: Tensor, count: int, own: Tensor | None = None) -> Found:
-    """Look up unit queries (B, D). ``own`` (B,) are positions to leave out: those of the queries themselves."""
+    """Search for L2-normalised queries (B, D). ``own`` (B,) are positions to leave out: those of the queries
+    themselves."""
     most = len(index) - (own is not None)
     if not 0 <= count <= most:
         raise VergenceError(f"an index of {len(index)} cannot give {count} neighbours; ask for 0 to {most}")
@@ -143,7 +145,7 @@ def first_search(index: Searchable, queries: Tensor, count: int, own: Tensor | N
         return Found(index, queries, nothing.long(), nothing, nothing.bool())
     far, places = index.search(queries, count + (own is not None))
     if own is not None:
-        # A copy of the query may come before it, so it is looked for; the order of the others stays.
+        # A duplicate may rank before the query itself, so find it by position; the others keep their order.
         order = (places == own[:, None]).byte().argsort(dim=1, stable=True)[:, :count]
         far, places = far.gather(1, order), places.gather(1, order)
     missing = places < 0
@@ -154,21 +156,21 @@ def first_search(index: Searchable, queries: Tensor, count: int, own: Tensor | N
 def expanded(
     index: Searchable, queries: Tensor, method: Method, count: int, own: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Found]:
-    """Search, weigh, sum: expanded queries (B, D), weights (B, count + 1), and what the first search found."""
+    """Search, weight and sum: expanded queries (B, D), weights (B, count + 1), and the results of the first search."""
     found = first_search(index, queries, count, own)
     return *method(found), found
 
 
 def augmented(index: Searchable, descriptors: Tensor, method: Method, count: int, batch: int = 4096) -> Tensor:
-    """Every item of an index replaced by its expansion over its ``count`` nearest (N, D): a database to search instead.
+    """Database augmentation: every item of an index replaced by its expansion over its ``count`` nearest, (N, D).
 
     An item is position 0 of its own list and is not counted again among its neighbours.
     """
-    made = []
+    parts = []
     for start in range(0, len(descriptors), batch):
-        some = descriptors[start : start + batch]
-        made.append(expanded(index, some, method, count, torch.arange(start, start + len(some)))[0])
-    return torch.cat(made)
+        queries = descriptors[start : start + batch]
+        parts.append(expanded(index, queries, method, count, torch.arange(start, start + len(queries)))[0])
+    return torch.cat(parts)
 
 
 def _summed(found: Found, weights: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,15 +1,15 @@
-"""An index of descriptors by name: searched with FAISS, kept in a file that cannot execute code.
+"""An index of named descriptors, searched with FAISS and stored in a file that cannot execute code.
 
-The file is safetensors: the descriptors, the names, what made them, and FAISS's own structure where there is one. Its
-descriptors are mapped into memory, not copied: opening one looks at them once, and the system may drop them again.
+The file is safetensors: the descriptors, their names, an identifier of the network, and FAISS's structure, if any.
+Descriptors are memory-mapped, not copied: opening an index reads them once, and the system may evict them again.
 
 =========  =========================================================================  =======================
-kind       how it looks                                                               in memory, a vector
+kind       what a search compares with the query                                      memory per vector
 =========  =========================================================================  =======================
-flat       at every descriptor: exact                                                 nothing but the file
-ivf        at the lists of the centres nearest to the query                           4 D bytes and an id
-hnsw       along a graph of neighbours                                                4 D bytes and its links
-ivfpq      like ivf, at codes of one byte for 8 numbers; the best few exactly again   D / 8 bytes and an id
+flat       every descriptor: exact                                                    none beside the file
+ivf        the lists of the centroids nearest to the query                            4 D bytes and an id
+hnsw       descriptors along a graph of neighbours                                    4 D bytes and its links
+ivfpq      as ivf, by codes of one byte for 8 values; the best few again, exactly     D / 8 bytes and an id
 =========  =========================================================================  =======================
 """
 
@@ -32,13 +32,13 @@ from vergence.core.files import load_tensors, save_tensors
 Kind = Literal["flat", "ivf", "hnsw", "ivfpq"]
 _KEY = "vergence_index"
 _REFINE = 4
-"""ivfpq: so many times as many candidates as asked for are compared exactly."""
+"""ivfpq: number of candidates compared exactly, as a multiple of the requested number."""
 _SAMPLE = 64
-"""Descriptors a centre that the centres are found from."""
+"""Number of training descriptors per centroid."""
 
 
 class Searchable(Protocol):
-    """What expansion needs of an index."""
+    """The interface of an index that query expansion needs."""
 
     @property
     def dimension(self) -> int: ...
@@ -54,17 +54,17 @@ class Searchable(Protocol):
 
 @dataclass(frozen=True)
 class Index:
-    """Descriptors (N, D) by name, searched by Euclidean distance: exactly, unless another kind is asked for."""
+    """Named descriptors (N, D), searched by Euclidean distance: exactly, unless another kind is chosen."""
 
     descriptors: Tensor
     names: tuple[str, ...]
     made_by: str
-    """What gave the descriptors; one that others gave cannot be searched with ours."""
+    """Identifies the network that computed the descriptors; only its own descriptors can be used as queries."""
     kind: Kind = "flat"
     effort: int = 16
-    """ivf, ivfpq: lists looked at; hnsw: candidates kept, at least. More finds more, slower."""
+    """ivf, ivfpq: number of lists searched; hnsw: least number of candidates kept. More is slower and finds more."""
     structure: Any = field(default=None, repr=False, compare=False)
-    """FAISS's index of the other kinds; made if it is not given."""
+    """FAISS's index, for kinds other than flat; built if not given."""
 
     def __post_init__(self) -> None:
         if self.descriptors.ndim != 2 or len(self.descriptors) != len(self.names) or not len(self.names):
@@ -89,8 +89,8 @@ class Index:
         return int(self.descriptors.shape[1])
 
     def search(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """The nearest of each query (Q, D): distances and positions, (Q, count) each, nearest first; as many as there
-        are, if these are fewer. An approximate index that finds fewer fills up with position -1, infinitely far."""
+        """The nearest descriptors of each query (Q, D): distances and positions, (Q, count) each, nearest first; fewer
+        if the index is smaller. An approximate index that finds fewer pads with position -1 at infinite distance."""
         if queries.ndim != 2 or queries.shape[1] != self.dimension:
             raise VergenceError(
                 f"the index holds descriptors of {self.dimension} numbers, the queries are of shape "
@@ -107,39 +107,39 @@ class Index:
         faiss = _faiss()
 
         if self.kind == "hnsw":
-            wanted = faiss.SearchParametersHNSW(efSearch=max(self.effort, count))
+            params = faiss.SearchParametersHNSW(efSearch=max(self.effort, count))
         else:
-            wanted = faiss.SearchParametersIVF(nprobe=min(self.effort, self.structure.nlist))
+            params = faiss.SearchParametersIVF(nprobe=min(self.effort, self.structure.nlist))
         more = min(count * _REFINE, len(self)) if self.kind == "ivfpq" else count
-        squared, places = self.structure.search(queries, more, params=wanted)
+        squared, places = self.structure.search(queries, more, params=params)
         if self.kind != "ivfpq":
             squared[places < 0] = math.inf
             return squared, places
-        found = torch.from_numpy(places)
-        exact = (self.vectors(found) - torch.from_numpy(queries)[:, None]).square().sum(-1)
-        best = exact.masked_fill(found < 0, torch.inf).topk(count, largest=False)
-        return best.values.numpy(), found.gather(1, best.indices).numpy()
+        candidates = torch.from_numpy(places)
+        exact = (self.vectors(candidates) - torch.from_numpy(queries)[:, None]).square().sum(-1)
+        best = exact.masked_fill(candidates < 0, torch.inf).topk(count, largest=False)
+        return best.values.numpy(), candidates.gather(1, best.indices).numpy()
 
     def vectors(self, places: Tensor) -> Tensor:
         """Descriptors at positions of any shape: (..., D)."""
         return self.descriptors[places]
 
     def weighted(self, places: Tensor, weights: Tensor) -> Tensor:
-        """Sums of descriptors at positions (Q, k) with weights (Q, k): (Q, D), without a copy of what is summed."""
+        """Weighted sums of the descriptors at positions (Q, k) with weights (Q, k): (Q, D), without copying them."""
         if not places.shape[1]:
             return torch.zeros(len(places), self.dimension)
-        given = weights.cpu().float()
+        weights = weights.cpu().float()
         if len(places) == 1:
-            return torch.nn.functional.embedding_bag(places, self.descriptors, per_sample_weights=given, mode="sum")
-        # Reading descriptors is all the cost. Lists that share much come one after another, so that it is in the cache.
+            return torch.nn.functional.embedding_bag(places, self.descriptors, per_sample_weights=weights, mode="sum")
+        # Reading descriptors dominates the cost, so lists that share most of them are summed one after another.
         turn = _company(places, len(self)).argsort()
         sums = torch.nn.functional.embedding_bag(
-            places[turn], self.descriptors, per_sample_weights=given[turn], mode="sum"
+            places[turn], self.descriptors, per_sample_weights=weights[turn], mode="sum"
         )
         return sums.index_select(0, torch.empty_like(turn).scatter_(0, turn, torch.arange(len(turn))))
 
     def added(self, descriptors: Tensor, names: Sequence[str]) -> Index:
-        """This index with more in it, given by what made the rest. Centres and codes stay those of the first."""
+        """A copy of this index with more descriptors, from the same network. Centroids and codes are not retrained."""
         if descriptors.ndim != 2 or descriptors.shape[1] != self.dimension:
             raise VergenceError(
                 f"the index holds descriptors of {self.dimension} numbers, those to add are of shape "
@@ -154,12 +154,12 @@ class Index:
 
     @property
     def bytes_a_vector(self) -> float:
-        """What a search needs in memory for each vector, beside the mapped file."""
+        """Bytes of memory that a search needs per vector, beside the mapped file."""
         held = 0 if self.structure is None else len(_faiss().serialize_index(self.structure))
         return held / len(self) if held else 4.0 * self.dimension
 
     def save(self, path: Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         about = {"made_by": self.made_by, "kind": self.kind, "effort": self.effort}
         names = torch.frombuffer(bytearray("\0".join(self.names).encode() + b"\0"), dtype=torch.uint8)
         tensors = {"descriptors": self.descriptors, "names": names}
@@ -169,7 +169,7 @@ class Index:
 
     @classmethod
     def load(cls, path: Path, made_by: str | None = None) -> Index:
-        """Open a file; one made by something else than ``made_by`` is refused."""
+        """Open a file; one made by another network than ``made_by`` is refused."""
         tensors, metadata = load_tensors(path)
         if _KEY not in metadata or not {"descriptors", "names"} <= set(tensors):
             raise VergenceError(f"{path} is not an index of Vergence's")
@@ -186,7 +186,7 @@ class Index:
 
 
 def descriptors_by(parameters: Sequence[Tensor]) -> str:
-    """A short name for weights, to tell whose descriptors an index holds."""
+    """A short hash of weights, to identify the network that computed the descriptors of an index."""
     import hashlib
 
     digest = hashlib.sha256()
@@ -196,50 +196,51 @@ def descriptors_by(parameters: Sequence[Tensor]) -> str:
 
 
 def _faiss() -> Any:
-    """FAISS, imported when it is needed, with as many threads as PyTorch has; its type stubs miss most of it."""
+    """FAISS, imported on first use, with as many threads as PyTorch; untyped, because its stubs are incomplete."""
     faiss = import_module("faiss")
     faiss.omp_set_num_threads(torch.get_num_threads())
     return faiss
 
 
 def _structure(kind: Kind, descriptors: Tensor) -> Any:
-    """Centres from a sample in even steps, so that the same descriptors give the same index."""
+    """FAISS's index of descriptors; centroids are trained on an evenly spaced sample, so that the result is
+    deterministic."""
     faiss = _faiss()
     count, dimension = descriptors.shape
     lists = max(min(math.isqrt(count), count // _SAMPLE), 1)
     if kind == "hnsw":
-        made = faiss.IndexHNSWFlat(dimension, 32)
+        index = faiss.IndexHNSWFlat(dimension, 32)
     elif kind == "ivf":
-        made = faiss.IndexIVFFlat(faiss.IndexFlatL2(dimension), dimension, lists)
+        index = faiss.IndexIVFFlat(faiss.IndexFlatL2(dimension), dimension, lists)
     else:
         if count < 256 or dimension % 8:
             raise VergenceError(
                 f"ivfpq needs at least 256 descriptors of a multiple of 8 numbers, got {count} of {dimension}"
             )
-        made = faiss.IndexIVFPQ(faiss.IndexFlatL2(dimension), dimension, lists, dimension // 8, 8)
-        made.pq.cp.min_points_per_centroid = 1
+        index = faiss.IndexIVFPQ(faiss.IndexFlatL2(dimension), dimension, lists, dimension // 8, 8)
+        index.pq.cp.min_points_per_centroid = 1
     if kind != "hnsw":
-        made.cp.min_points_per_centroid = 1
+        index.cp.min_points_per_centroid = 1
         step = max(count // max(_SAMPLE * max(lists, 256), 1), 1)
-        made.train(descriptors[::step].contiguous().numpy())
-    made.add(descriptors.numpy())
-    return made
+        index.train(descriptors[::step].contiguous().numpy())
+    index.add(descriptors.numpy())
+    return index
 
 
 def _restored(tensors: dict[str, Tensor], path: Path) -> Any:
     if "structure" not in tensors:
         raise VergenceError(f"{path} is damaged: it names a structure and has none")
     try:
-        made = _faiss().deserialize_index(tensors["structure"].numpy())
+        index = _faiss().deserialize_index(tensors["structure"].numpy())
     except RuntimeError as error:
         raise VergenceError(f"{path} is damaged: FAISS cannot read its structure") from error
-    if (made.ntotal, made.d) != tuple(tensors["descriptors"].shape):
+    if (index.ntotal, index.d) != tuple(tensors["descriptors"].shape):
         raise VergenceError(f"{path} is damaged: its structure is not of its descriptors")
-    return made
+    return index
 
 
 def _refuse_not_finite(descriptors: Tensor, names: Sequence[str], rows: int = 65536) -> None:
-    """A sum is not finite if a part of it is not: one pass, and no mask as large as the descriptors."""
+    """Refuse descriptors with values that are not finite. Checks their sums, which needs one pass and no large mask."""
     for start in range(0, len(descriptors), rows):
         sums = descriptors[start : start + rows].sum(1, dtype=torch.float64)
         if not sums.isfinite().all():
@@ -252,8 +253,8 @@ def _plain(tensor: Tensor) -> Any:
 
 
 def _company(places: Tensor, count: int) -> Tensor:
-    """A number (Q,) for each list of positions (Q, k) among ``count``, alike for lists that share most of theirs: the
-    middle one of the first lists in which its positions are found."""
+    """A sort key (Q,) for lists of positions (Q, k) below ``count``, similar for lists with many positions in common:
+    the median, over a list's positions, of the first list that contains each."""
     lists = torch.arange(len(places))[:, None].expand_as(places)
     first = torch.full((count,), len(places)).scatter_reduce_(0, places.flatten(), lists.flatten(), "amin")
     return first[places].median(1).values

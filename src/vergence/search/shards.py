@@ -1,4 +1,4 @@
-"""A gallery that does not fit memory: a folder of index files, made one after another and searched as one."""
+"""An index for galleries that do not fit in memory: a folder of index files, built one by one and searched as one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Part = tuple[Tensor, Sequence[str]]
 
 
 class Shards:
-    """Index files of a folder, mapped into memory. Positions count through all of them."""
+    """The memory-mapped index files of a folder. Positions are numbered across all of them."""
 
     def __init__(self, folder: Path, made_by: str | None = None) -> None:
         listed = read_json(folder / _LIST)
@@ -38,7 +38,7 @@ class Shards:
     def build(
         cls, folder: Path, parts: Iterable[Part], made_by: str, kind: Kind = "flat", size: int = 200_000
     ) -> Shards:
-        """Write a folder from parts that come one after another; no more than ``size`` descriptors are held at a time.
+        """Write a folder from a stream of parts; no more than ``size`` descriptors are held at a time.
 
         The list of files is written last: a folder without it is not an index.
         """
@@ -62,11 +62,11 @@ class Shards:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """All names; read when first asked for."""
+        """All names; read on first use."""
         return tuple(name for number in range(len(self.files)) for name in self.open(number).names)
 
     def search(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """As :meth:`Index.search`, a shard after another: as exact as each of them is."""
+        """As :meth:`Index.search`, one shard after another; as exact as each shard."""
         best = (torch.empty(len(queries), 0), torch.empty(len(queries), 0, dtype=torch.int64))
         for number, start in enumerate(self.starts):
             far, places = self.open(number).search(queries, count)
@@ -78,26 +78,26 @@ class Shards:
     def vectors(self, places: Tensor) -> Tensor:
         """Descriptors at positions of any shape: (..., D)."""
         flat = places.flatten()
-        found = torch.zeros(len(flat), self.dimension)
+        descriptors = torch.zeros(len(flat), self.dimension)
         for number, (start, count) in enumerate(zip(self.starts, self.counts, strict=True)):
             here = ((flat >= start) & (flat < start + count)).nonzero()[:, 0]
             if len(here):
-                found[here] = self.open(number).vectors(flat[here] - start)
-        return found.unflatten(0, places.shape)
+                descriptors[here] = self.open(number).vectors(flat[here] - start)
+        return descriptors.unflatten(0, places.shape)
 
     def weighted(self, places: Tensor, weights: Tensor) -> Tensor:
-        """Sums of descriptors at positions (Q, k) with weights (Q, k): (Q, D)."""
+        """Weighted sums of the descriptors at positions (Q, k) with weights (Q, k): (Q, D)."""
         return torch.bmm(weights.cpu().float()[:, None], self.vectors(places))[:, 0]
 
     def _open(self, number: int) -> Index:
-        found = Index.load(self.files[number], self.made_by)
-        if (len(found), found.dimension) != (self.counts[number], self.dimension):
+        index = Index.load(self.files[number], self.made_by)
+        if (len(index), index.dimension) != (self.counts[number], self.dimension):
             raise VergenceError(f"{self.files[number]} is not the shard that {_LIST} names")
-        return found
+        return index
 
 
 def _regrouped(parts: Iterable[Part], size: int) -> Iterator[tuple[Tensor, list[str]]]:
-    """The same descriptors in pieces of ``size``."""
+    """The same descriptors in parts of ``size``."""
     held: list[Tensor] = []
     names: list[str] = []
     dimension = 0

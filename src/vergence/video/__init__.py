@@ -1,1 +1,1 @@
-"""Video: what happens, and where."""
+"""Video: action recognition."""

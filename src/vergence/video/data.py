@@ -1,7 +1,7 @@
-"""Labelled videos, and the clips that are taken of them for training and testing.
+"""Labelled videos, and the clips sampled from them for training and testing.
 
-A video is decoded when it is asked for, and only the frames that a clip has. :class:`Labelled` gives whole videos and
-refuses a damaged one, so that a check of a data set finds it; :class:`Clips` decides what to do about it.
+Only the frames of a clip are decoded, on access. :class:`Labelled` returns whole videos and raises an error for a
+damaged one, so that a check of a data set finds it; :class:`Clips` can skip it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vergence.video.settings import ClipView
 
 
 class Videos(Protocol):
-    """Labelled videos, however they are kept."""
+    """Interface of labelled videos."""
 
     @property
     def classes(self) -> tuple[str, ...]: ...
@@ -40,7 +40,7 @@ class Labelled:
     labels: tuple[int, ...]
     classes: tuple[str, ...]
     listed: Path | None = None
-    """The file that names the videos."""
+    """The file that lists the videos."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -72,15 +72,15 @@ class Kept(Video):
         return iter(self.at(range(len(self.pixels)), shorter))
 
     def at(self, indices: Sequence[int], shorter: int | None = None) -> Frame:
-        found = self.pixels[self._checked(indices)].permute(0, 2, 3, 1).numpy()
-        return found if shorter in (None, min(self.size)) else np.stack([rescaled(frame, shorter) for frame in found])
+        frames = self.pixels[self._checked(indices)].permute(0, 2, 3, 1).numpy()
+        return frames if shorter in (None, min(self.size)) else np.stack([rescaled(frame, shorter) for frame in frames])
 
 
 # Clips ---------------------------------------------------------------------------------------------------------------
 
 
 def random_clip(view: ClipView, video: Video, generator: torch.Generator) -> Tensor:
-    """For training: a random clip, normalised, (T, 3, size, size)."""
+    """Training transform: a random clip, augmented and normalised, (T, 3, size, size)."""
     places = random_places(view, video, generator)
     shorter, down, across, mirror = torch.rand(4, generator=generator).tolist()
     side = view.jitter[0] + int(shorter * (view.jitter[1] - view.jitter[0] + 1))
@@ -92,7 +92,7 @@ def random_clip(view: ClipView, video: Video, generator: torch.Generator) -> Ten
 
 
 def middle_clip(view: ClipView, video: Video, places: Sequence[int]) -> Tensor:
-    """The middle of the frames at these places, normalised, (T, 3, size, size)."""
+    """The centre crop of the frames at ``places``, normalised, (T, 3, size, size)."""
     frames = _frames(video, places, view.resize)
     height, width = frames.shape[-2:]
     top, left = (height - view.size) // 2, (width - view.size) // 2
@@ -100,7 +100,7 @@ def middle_clip(view: ClipView, video: Video, places: Sequence[int]) -> Tensor:
 
 
 def evaluation_clips(view: ClipView, video: Video) -> Tensor:
-    """For testing: every clip in every crop, normalised, (clips * crops, T, 3, size, size)."""
+    """Test transform: all clips in all crops, normalised, (clips * crops, T, 3, size, size)."""
     places = [even_places(view, video, number) for number in range(view.clips)]
     flat = _frames(video, [place for one in places for place in one], view.resize)
     height, width = flat.shape[-2:]
@@ -128,12 +128,13 @@ def _length(video: Video) -> int:
     if video.length is None:
         raise VergenceError(f"{video.name} has no end: a clip is taken of a file or a folder of frames")
     if video.length < 2:
-        raise VergenceError(f"{video.name} has one frame only: what happens in a video takes at least two")
+        raise VergenceError(f"{video.name} has one frame only: a clip needs a video of at least two")
     return video.length
 
 
 def random_places(view: ClipView, video: Video, generator: torch.Generator) -> list[int]:
-    """Frames of a random clip: one at random of each part (uniform), or a row from a random start on (dense)."""
+    """Frame indices of a random clip: one random frame per segment (uniform), or equally spaced from a random start
+    (dense)."""
     length = _length(video)
     if view.sampling == "dense":
         spread = _spread(view, video)
@@ -143,7 +144,7 @@ def random_places(view: ClipView, video: Video, generator: torch.Generator) -> l
 
 
 def even_places(view: ClipView, video: Video, number: int = 0) -> list[int]:
-    """Frames of test clip ``number``: the middles of the parts, or rows that are evenly spread over the video."""
+    """Frame indices of test clip ``number``: one per segment (uniform), or clips evenly spread over the video."""
     length = _length(video)
     share = (number + 0.5) / view.clips
     if view.sampling == "dense":
@@ -153,18 +154,18 @@ def even_places(view: ClipView, video: Video, number: int = 0) -> list[int]:
 
 
 def _spread(view: ClipView, video: Video) -> float:
-    """Frames of the video that a dense clip spans."""
+    """Number of video frames that a dense clip spans."""
     return view.stride * view.frames * (video.fps / view.rate if view.rate else 1.0)
 
 
 def _row(view: ClipView, length: int, start: float, spread: float) -> list[int]:
-    # As TimeSformer: evenly from the first to the last frame spanned; a short video ends with its last frame repeated.
+    # As in TimeSformer: evenly from the first to the last frame spanned; a short video repeats its last frame.
     steps = np.linspace(start, start + spread - 1, view.frames) if view.frames > 1 else np.array([start + spread / 2])
     return [int(step) for step in steps.clip(0, length - 1)]
 
 
 def _parts(view: ClipView, length: int) -> list[tuple[int, int]]:
-    """First and last frame of each equal part."""
+    """First and last frame of each of the equal segments."""
     part = (length - 1) / view.frames
     return [(round(part * i), round(part * (i + 1))) for i in range(view.frames)]
 
@@ -173,24 +174,24 @@ class Sample(NamedTuple):
     """Clips of one video, or of several in a batch."""
 
     clips: Tensor
-    """(T, 3, S, S) to train on, (V, T, 3, S, S) to test with."""
+    """(T, 3, S, S) in training, (V, T, 3, S, S) in testing."""
     label: Any
     damaged: Any = ()
-    """What could not be read, in sentences."""
+    """One sentence per video that could not be read."""
 
 
 @dataclass(frozen=True)
 class Clips:
-    """Labelled videos as a network sees them: the test clips by index, a random clip when drawn.
+    """Labelled videos as network input: the test clips by index, a random clip by ``draw``.
 
-    A damaged video is replaced by another one when drawn, and left out (label -1) by index, where ``skip`` says so;
-    the sample carries the sentence that names it.
+    If ``skip`` says so, a damaged video is replaced by another one in ``draw`` and gets label -1 by index; the sample
+    then carries the error message.
     """
 
     data: Videos
     view: ClipView
     skip: frozenset[str] = frozenset()
-    """``train``, ``test``: where a damaged video does not stop the work."""
+    """``train``, ``test``: where damaged videos are skipped instead of raising an error."""
 
     def __len__(self) -> int:
         return len(self.data)
@@ -228,4 +229,4 @@ class Clips:
     def collate(samples: list[Sample]) -> Sample:
         clips = torch.stack([sample.clips for sample in samples])
         labels = torch.tensor([sample.label for sample in samples])
-        return Sample(clips, labels, [said for sample in samples for said in sample.damaged])
+        return Sample(clips, labels, [message for sample in samples for message in sample.damaged])

@@ -1,5 +1,5 @@
-"""Readers of labelled videos as they are handed out: Kinetics, Something-Something V2, UCF-101, HMDB-51, and class
-folders of videos or of folders of frames."""
+"""Readers of labelled videos as published: Kinetics, Something-Something V2, UCF-101, HMDB-51, and class folders of
+videos or of folders of frames."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ STANDS_IN = {"train": ("train",), "val": ("val", "validation", "validate", "test
              "test": ("test", "val", "validation", "validate")}  # fmt: skip
 
 
-def _told(read: Callable[..., Labelled]) -> Callable[..., Labelled]:
-    """A reader whose trouble with the disk is one sentence."""
+def _checked(read: Callable[..., Labelled]) -> Callable[..., Labelled]:
+    """Wraps a reader: failures of the disk become one-sentence errors, and an empty result is an error."""
 
     def safe(path: Path, *rest: Any, **named: Any) -> Labelled:
         try:
-            found = read(path, *rest, **named)
+            videos = read(path, *rest, **named)
         except (OSError, UnicodeError) as error:
             name = getattr(error, "filename", None) or path
             raise VergenceError(
                 f"{name} cannot be read: {getattr(error, 'strerror', None) or reason(error)}"
             ) from error
-        if not len(found):
-            raise VergenceError(f"{found.listed or path} names no videos")
-        return found
+        if not len(videos):
+            raise VergenceError(f"{videos.listed or path} names no videos")
+        return videos
 
     return safe
 
 
-@_told
+@_checked
 def read_class_folders(path: Path, split: str) -> Labelled:
     """``PATH/<split>/<class>/`` with video files or folders of frames."""
     return Labelled(*class_files(path, split, STANDS_IN, _videos, "video"))
@@ -53,22 +53,22 @@ def _videos(folder: Path) -> list[Path]:
 
 
 def _by_stem(folder: Path) -> dict[str, Path]:
-    """Every video file and folder of frames below a folder, by name without suffix; one walk instead of many looks."""
-    found: dict[str, Path] = {}
+    """All video files and folders of frames below a folder, by name without suffix."""
+    by_stem: dict[str, Path] = {}
     for place, folders, files in os.walk(folder):
         for name in files:
             stem, suffix = os.path.splitext(name)
             if suffix.lower() in SUFFIXES:
-                found[stem] = Path(place, name)
+                by_stem[stem] = Path(place, name)
         for name in folders:
-            found.setdefault(name, Path(place, name))
-    return found
+            by_stem.setdefault(name, Path(place, name))
+    return by_stem
 
 
 # Kinetics ------------------------------------------------------------------------------------------------------------
 
 
-@_told
+@_checked
 def read_kinetics(path: Path, split: str) -> Labelled:
     """Annotations (``label,youtube_id,time_start,time_end,split``), lists (``path label``), or class folders."""
     names = [f"{folder}{name}.csv" for name in STANDS_IN[split] for folder in ("", "annotations/")]
@@ -88,14 +88,14 @@ def _annotated(path: Path, listed: Path, split: str) -> Labelled:
     classes = sorted({row["label"] for row in (rows if training == listed else _rows(training))})
     numbers = {name: number for number, name in enumerate(classes)}
     folder = next((path / name for name in STANDS_IN[split] if (path / name).is_dir()), path)
-    found = _by_stem(folder)
+    files = _by_stem(folder)
     paths, labels = [], []
     for line, row in enumerate(rows, 2):
         if row["label"] not in numbers:
-            raise VergenceError(f"line {line} of {listed} has the class {row['label']!r}, which {training} has not")
+            raise VergenceError(f"line {line} of {listed} has the class {row['label']!r}, which is not in {training}")
         stem = f"{row['youtube_id']}_{_whole(row['time_start'], listed, line):06d}"
         stem = f"{stem}_{_whole(row['time_end'], listed, line):06d}"
-        file = found.get(stem) or found.get(row["youtube_id"]) or folder / row["label"] / f"{stem}.mp4"
+        file = files.get(stem) or files.get(row["youtube_id"]) or folder / row["label"] / f"{stem}.mp4"
         paths.append(file)
         labels.append(numbers[row["label"]])
     return Labelled(tuple(paths), tuple(labels), tuple(classes), listed)
@@ -124,7 +124,7 @@ def _whole(text: str, listed: Path, line: int) -> int:
 
 
 def _listed(path: Path, listed: Path) -> Labelled:
-    """Lines of a path and a number, as SlowFast and TimeSformer take them."""
+    """Lines of a path and a class number, as in SlowFast and TimeSformer."""
     paths, labels = [], []
     for line, text in _lines(listed):
         name, label = _last_word(text, listed, line, "a path and a class number")
@@ -133,7 +133,7 @@ def _listed(path: Path, listed: Path) -> Labelled:
     names = next((p for p in (path / "kinetics_400_labels.csv", path / "labels.csv") if p.is_file()), None)
     classes = _class_names(names) if names else tuple(map(str, range(max(labels, default=0) + 1)))
     training = path / "train.csv"
-    if names is None and training.is_file() and training != listed:  # the training list knows all classes
+    if names is None and training.is_file() and training != listed:  # the training list has all classes
         names, classes = training, _listed(path, training).classes
     if labels and max(labels) >= len(classes):
         raise VergenceError(f"{listed} has the class {max(labels)}, but {names} has {len(classes)} classes")
@@ -141,7 +141,7 @@ def _listed(path: Path, listed: Path) -> Labelled:
 
 
 def _class_names(path: Path) -> tuple[str, ...]:
-    """``id,name`` below a heading."""
+    """Class names from lines ``id,name`` below a heading."""
     with path.open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.reader(file) if row][1:]
     if not rows or any(len(row) < 2 or row[0] != str(i) for i, row in enumerate(rows)):
@@ -150,12 +150,12 @@ def _class_names(path: Path) -> tuple[str, ...]:
 
 
 def _lines(path: Path) -> Iterable[tuple[int, str]]:
-    """The lines of a text file that are not empty, with their numbers."""
+    """The non-empty lines of a text file, with their numbers."""
     text = path.read_text(encoding="utf-8")
-    found = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-    if not found:
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
         raise VergenceError(f"{path} is empty")
-    return found
+    return lines
 
 
 def _last_word(text: str, listed: Path, line: int, expected: str) -> tuple[str, int]:
@@ -169,7 +169,7 @@ def _last_word(text: str, listed: Path, line: int, expected: str) -> tuple[str, 
 # Something-Something V2 ----------------------------------------------------------------------------------------------
 
 
-@_told
+@_checked
 def read_something(path: Path, split: str) -> Labelled:
     """The json annotations and ``20bn-something-something-v2/<id>.webm``. The labels of the test split are not public:
     ``test`` is ``validation``."""
@@ -184,16 +184,16 @@ def read_something(path: Path, split: str) -> Labelled:
     if not isinstance(entries, list):
         raise VergenceError(f"{listed} is not a list of videos")
     folder = path / "20bn-something-something-v2"
-    found = _by_stem(folder if folder.is_dir() else path)
+    files_by_stem = _by_stem(folder if folder.is_dir() else path)
     paths, targets = [], []
     for number, entry in enumerate(entries):
         if not isinstance(entry, dict) or not {"id", "template"} <= entry.keys():
             raise VergenceError(f"entry {number} of {listed} has no 'id' and 'template'")
         template = str(entry["template"]).replace("[", "").replace("]", "")
         if template not in numbers:
-            raise VergenceError(f"entry {number} of {listed} has the class {template!r}, which {labels} has not")
+            raise VergenceError(f"entry {number} of {listed} has the class {template!r}, which is not in {labels}")
         name = str(entry["id"])
-        paths.append(found.get(name, folder / f"{name}.webm"))
+        paths.append(files_by_stem.get(name, folder / f"{name}.webm"))
         targets.append(int(numbers[template]))
     classes = tuple(sorted(numbers, key=lambda name: int(numbers[name])))
     return Labelled(tuple(paths), tuple(targets), classes, listed)
@@ -211,7 +211,7 @@ def _something_file(path: Path, kind: str) -> Path:
 # UCF-101 and HMDB-51 -------------------------------------------------------------------------------------------------
 
 
-@_told
+@_checked
 def read_ucf101(path: Path, split: str, fold: int = 1) -> Labelled:
     """``UCF-101/<Class>/*.avi`` with ``ucfTrainTestlist/``; there is no validation split, ``val`` is ``test``."""
     lists = _folder(path, ("ucfTrainTestlist",), "UCF-101")
@@ -228,13 +228,13 @@ def read_ucf101(path: Path, split: str, fold: int = 1) -> Labelled:
         name = _last_word(text, listed, line, "a video and a class number")[0] if split == "train" else text
         klass = name.partition("/")[0]
         if klass not in numbers:
-            raise VergenceError(f"line {line} of {listed} has the class {klass!r}, which classInd.txt has not")
+            raise VergenceError(f"line {line} of {listed} has the class {klass!r}, which is not in classInd.txt")
         paths.append(_or_frames(videos / name))
         labels.append(numbers[klass])
     return Labelled(tuple(paths), tuple(labels), tuple(numbers), listed)
 
 
-@_told
+@_checked
 def read_hmdb51(path: Path, split: str, fold: int = 1) -> Labelled:
     """``hmdb51_org/<class>/*.avi`` with ``testTrainMulti_7030_splits/<class>_test_split<fold>.txt``; there is no
     validation split, ``val`` is ``test``."""
@@ -252,7 +252,7 @@ def read_hmdb51(path: Path, split: str, fold: int = 1) -> Labelled:
             video, use = _last_word(text, listed, line, "a video and 0, 1 or 2")
             uses[video] = use
         for file in _videos(videos / name):
-            if f"{file.stem}.avi" not in uses:  # each list has every video of its class: this one is cut short
+            if f"{file.stem}.avi" not in uses:  # each list has every video of its class, so this one is truncated
                 raise VergenceError(f"{listed} does not list {file}")
         wanted = 1 if split == "train" else 2
         for video in (video for video, use in uses.items() if use == wanted):
@@ -275,12 +275,12 @@ def _file(path: Path) -> Path:
 
 
 def _or_frames(path: Path) -> Path:
-    """A video file, or the folder of its frames where that is what there is."""
+    """A video file, or the folder of its frames if only that exists."""
     return path.with_suffix("") if not path.exists() and path.with_suffix("").is_dir() else path
 
 
 FOLDED: dict[str, Callable[..., Labelled]] = {"ucf101": read_ucf101, "hmdb51": read_hmdb51}
-"""Data sets that come with three ways to split them."""
+"""Data sets with three splits."""
 
 LAYOUTS = {
     "kinetics": Layout(read_kinetics, "train.csv and val.csv with train/ and val/, or train/<class>/<video>"),
@@ -292,5 +292,5 @@ LAYOUTS = {
 
 
 def folded(fold: int) -> dict[str, Layout]:
-    """All layouts, with one of the three ways to split those that come with several."""
+    """All layouts, with split ``fold`` of the data sets that have three."""
     return LAYOUTS | {name: replace(LAYOUTS[name], read=partial(read, fold=fold)) for name, read in FOLDED.items()}

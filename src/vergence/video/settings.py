@@ -1,4 +1,4 @@
-"""Settings that systems of this room share; none of them needs PyTorch."""
+"""Settings shared by video systems; importing them does not need PyTorch."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from vergence.core.errors import VergenceError
 
 @dataclass(frozen=True)
 class ClipView:
-    """How a network gets to see a video."""
+    """Frame sampling, crops, augmentation and normalisation of clips."""
 
     frames: int = 8
-    """Frames of a clip."""
+    """Frames per clip."""
     sampling: Literal["uniform", "dense"] = "dense"
-    """One frame of each of so many equal parts of the video, or frames at a fixed distance."""
+    """uniform: one frame from each of `frames` equal segments of the video; dense: frames at a fixed stride."""
     stride: int = 32
-    """dense: the distance, counted in frames at `rate` per second."""
+    """dense: the stride, counted in frames at `rate` per second."""
     rate: float = 30.0
-    """dense: frames per second to count in, whatever the video has (0: the video's own)."""
+    """dense: the frame rate that `stride` refers to (0: the video's own)."""
     clips: int = 1
-    """Testing: clips of a video (uniform sampling takes other frames of the same parts)."""
+    """Testing: clips per video (uniform sampling takes other frames of the same segments)."""
     crops: Literal[1, 3] = 3
-    """Testing: the middle of a frame, or three crops along its longer side."""
+    """Testing: one centre crop, or three crops along the longer side."""
     size: int = 224
-    """Side of what the network sees."""
+    """Input side in pixels."""
     resize: int = 224
     """Testing: shorter side of a frame before it is cropped."""
     jitter: tuple[int, int] = (256, 320)
-    """Training: least and greatest shorter side before a random crop."""
+    """Training: smallest and largest shorter side before a random crop."""
     flip: bool = True
-    """Training: exchange left and right in every second draw; not where left and right are the label."""
+    """Training: flip horizontally with probability 0.5; turn it off if left and right matter for the label."""
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
-    """Of the channels, taken out."""
+    """Channel means, subtracted."""
     std: tuple[float, float, float] = (0.5, 0.5, 0.5)
-    """Of the channels, divided by."""
+    """Channel standard deviations, divided by."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.frames <= 1024 or not 1 <= self.clips <= 1024 or self.stride < 1 or not self.rate >= 0:
@@ -54,20 +54,20 @@ class ClipView:
 
 @dataclass(frozen=True)
 class Scene:
-    """What the clips are like."""
+    """Appearance and motion of embedded clips."""
 
     side: int = 8
     """Side of an object, in pixels."""
     objects: int = 16
-    """Objects in a clip."""
+    """Objects per clip."""
     moving: float = 0.6
-    """Chance that the objects move on between two frames."""
+    """Probability that the objects move between two frames."""
     shade: float = 1.2
-    """How strong the shading is."""
+    """Strength of the shading."""
     clutter: float = 0.3
-    """How strong the ground's texture is."""
+    """Strength of the background texture."""
     noise: float = 0.05
-    """Grain, new in every frame."""
+    """Standard deviation of the noise, new in every frame."""
 
     def __post_init__(self) -> None:
         if self.side < 4 or self.objects < 1:
@@ -76,7 +76,7 @@ class Scene:
             raise VergenceError("a scene's chance to move is from 0 to 1, and its shade, clutter and noise at least 0")
 
     def check(self, frames: int, size: int) -> None:
-        """Refuse clips that it does not fit into."""
+        """Raises an error if the scene does not fit into clips of this size."""
         if frames < 2 or size % self.side or self.objects > (size // self.side) ** 2:
             raise VergenceError(
                 f"embedded clips have at least 2 frames, of a side that divides by the objects', and room for all; got "

@@ -1,13 +1,13 @@
-"""Embedded clips whose class is a motion: textured objects wander over cluttered ground, and half-way they turn.
+"""Embedded clips whose class is a rotation: textured objects move over a cluttered background and turn half-way.
 
-Each object has a texture of its own and is shaded from a dark to a light side, which first looks in any of four
-directions; in the middle of the clip all of them turn by the same angle, or keep their way. So each frame by itself,
-and whatever is added up over places, looks alike in all classes: the turn shows only to who compares an object with
-itself. From one frame to the next the objects mostly move on together, by their own side: then a fixed place of the
-picture shows another object, or the ground.
+Each object has its own texture and is shaded from a dark to a light side, which initially faces one of four directions;
+in the middle of the clip all of them rotate by the same angle, or not at all. Single frames and sums over positions
+therefore have the same distribution in all classes: only comparing an object with itself over time reveals the class.
+Between frames the objects usually move together, by their own side length, so that a fixed position then shows another
+object or the background.
 
-The picture is a torus (what leaves on one side comes in on the other), and a clip played backwards is a clip of the
-opposite turn.
+The picture is a torus (what leaves on one side enters on the other), and a clip played backwards has the opposite
+rotation.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from vergence.video.settings import Scene
 TURNS = ("keeps its way", "turns clockwise", "turns about", "turns anticlockwise")
 """By 0, 1, 2 and 3 quarters."""
 TEXTURE = 1.4
-"""How strong the objects' textures are: they outweigh the shading, so that an object still looks like itself turned."""
+"""Strength of the objects' textures: it outweighs the shading, so that an object stays recognisable when it turns."""
 _STEPS = torch.tensor([[y, x] for y in (-1, 0, 1) for x in (-1, 0, 1) if y or x])
 
 
 @dataclass(frozen=True)
 class Turning:
-    """Clips (N, T, 3, S, S) as bytes, labels (N,), and what decided them: corners (N, T, K, 2) of the objects as y, x,
-    and the quarter (N, T, K) that each one's light side looks to."""
+    """Clips (N, T, 3, S, S) as bytes, labels (N,), and how they were generated: corners (N, T, K, 2) of the objects as
+    y, x, and the direction (N, T, K) of each one's light side, in quarter turns."""
 
     clips: Tensor
     labels: Tensor
@@ -61,7 +61,7 @@ def turning(count: int, frames: int, size: int, scene: Scene, *seed: int | str) 
     source = generator("turning", count, frames, size, *map(str, vars(scene).values()), *seed)
     shape, cells = (count, scene.objects), size // scene.side
     labels = torch.randperm(count, generator=source) % len(TURNS)
-    # No two objects share a cell, and all take the same steps: none ever hides another.
+    # No two objects share a cell, and all take the same steps, so none ever occludes another.
     first = torch.rand(count, cells * cells, generator=source).argsort(1)[:, : scene.objects]
     steps = _STEPS[torch.randint(0, len(_STEPS), (count, frames - 1), generator=source)]
     steps = steps * (torch.rand(count, frames - 1, 1, generator=source) < scene.moving)
@@ -77,7 +77,7 @@ def turning(count: int, frames: int, size: int, scene: Scene, *seed: int | str) 
 
 
 def _paint(clips: Tensor, corners: Tensor, quarters: Tensor, textures: Tensor, shade: float) -> None:
-    """Objects into clips (N, T, 3, S, S)."""
+    """Paints objects into clips (N, T, 3, S, S), in place."""
     count, frames = clips.shape[:2]
     side = textures.shape[-1]
     span = torch.arange(side)
@@ -96,7 +96,7 @@ def _paint(clips: Tensor, corners: Tensor, quarters: Tensor, textures: Tensor, s
 
 
 def _unshaded(textures: Tensor) -> Tensor:
-    """Textures (..., 3, side, side) without any shading of their own from left to right or from top to bottom."""
+    """Removes horizontal and vertical linear shading from textures (..., 3, side, side)."""
     side = textures.shape[-1]
     ramp = torch.linspace(-1, 1, side)
     ramp = ramp / ramp.norm() / (3 * side) ** 0.5

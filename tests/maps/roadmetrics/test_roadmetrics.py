@@ -66,7 +66,7 @@ def test_a_window_and_a_unit_are_taken_into_account(here, capsys):
         (["--truth", "t.graph"], "both --truth and --prediction"),
         (["--truth", "no.graph", "--prediction", "t.graph"], "no.graph does not exist"),
         (["--truth", "t.graph", "--prediction", "."], "a file and a folder"),
-        (["--data", "maps:t.graph"], "has no prediction to judge"),
+        (["--data", "maps:t.graph"], "has no prediction to evaluate"),
         (["--truth", "t.graph", "--prediction", "t.graph", "--data.metres-a-pixel", "0"], "above 0"),
         (["--truth", "t.graph", "--prediction", "t.graph", "--measures.opt-p.snap", "-1"], "snap > 0"),
     ],

@@ -274,7 +274,7 @@ def test_scores_are_means_over_scenes_not_points(tmp_path):
         assert found["epe_before"] == pytest.approx(1.5)
         assert (found["strict"], found["outliers"]) == (0, 100)
         assert "eps" not in found
-        with pytest.raises(VergenceError, match="nothing to judge"):
+        with pytest.raises(VergenceError, match="nothing to evaluate"):
             SYSTEM.evaluate(ctx, net, _Scenes(scenes[2:]))
 
 

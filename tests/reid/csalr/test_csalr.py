@@ -82,8 +82,8 @@ def test_an_index_of_other_weights_is_refused(weights, here, capsys):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ([], "no picture to find"),
-        (["--query", "a.png"], "nowhere to look"),
+        ([], "there is no query"),
+        (["--query", "a.png"], "there is no gallery"),
         (["--query", "b.png", "--gallery", "g"], "b.png does not exist"),
         (["--query", "a.png", "--gallery", "nowhere"], "nowhere is not a folder"),
         (["--query", "a.png", "--gallery", "empty"], "empty holds no pictures"),
@@ -127,7 +127,7 @@ def test_a_query_nobody_in_the_gallery_matches_is_counted_and_left_out(tmp_path)
     people(tmp_path, ["a_1_x.jpg", "b_1_x.jpg"], ["a_2_x.jpg", "c_1_x.jpg"])
     found, said = judge(tmp_path)
     assert found["unmatched"] == 1
-    assert said == ["1 of 2 queries have no match and are not judged"]
+    assert said == ["1 of 2 queries have no match and are not evaluated"]
     assert found["rank5"] == 100
 
 

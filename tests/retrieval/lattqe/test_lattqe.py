@@ -128,7 +128,7 @@ def test_ranks_beyond_the_last_share_it():
 def test_heads_that_do_not_divide_the_descriptor_are_refused():
     with pytest.raises(VergenceError, match="2 heads cannot share descriptors of 31 numbers"):
         create("lattqe", preset="tiny", dimension=31)
-    with pytest.raises(VergenceError, match="nothing to look at"):
+    with pytest.raises(VergenceError, match="has no input"):
         ModelConfig(position="none", content="none")
 
 
@@ -290,17 +290,15 @@ def test_what_cannot_be_searched_is_one_sentence(here, weights, capsys):
     ask = ["--query", "query.png"]
     refused(capsys, [*ask, "--gallery", "empty", *weights], "empty holds no pictures")
     refused(capsys, [*ask, "--gallery", "nowhere", *weights], "nowhere is not a folder")
-    refused(capsys, [*ask, *weights], "nowhere to look")
-    refused(capsys, ["--gallery", "gallery", *weights], "nothing to find")
+    refused(capsys, [*ask, *weights], "there is no gallery")
+    refused(capsys, ["--gallery", "gallery", *weights], "there is no query")
     refused(capsys, ["--gallery", "gallery", "--query", "gone.png", *weights], "gone.png does not exist")
     np.savez(here / "mixed.npz", gallery=units(9, 512), queries=units(2, 64))
     refused(capsys, ["--descriptors", "mixed.npz", *weights], "mixes dimensions", "512", "64")
     np.savez(here / "zero.npz", gallery=np.zeros((3, 512), np.float32), queries=units(2, 512))
     refused(capsys, ["--descriptors", "zero.npz", *weights], "zero.npz", "no direction")
     np.savez(here / "other.npz", gallery=units(9, 64), queries=units(2, 64))
-    refused(
-        capsys, ["--descriptors", "other.npz", *weights], "expand descriptors of 512 numbers", "64", "--method alpha"
-    )
+    refused(capsys, ["--descriptors", "other.npz", *weights], "for descriptors of 512 numbers", "64", "--method alpha")
     assert not (here / "out").exists() or not list((here / "out").glob("results*"))
 
 

@@ -123,7 +123,7 @@ def test_labels_come_from_the_competitions_csv(weights, here, capsys):
     [
         (["a.png", "--eps", "0"], "a budget is above 0 and at most 1 (255 of 255), got 0"),
         (["a.png", "--eps", "256"], "a budget is above 0 and at most 1 (255 of 255)"),
-        (["a.png", "--eps", "0.5"], "a budget below 1/255 leaves nothing"),
+        (["a.png", "--eps", "0.5"], "a budget below 1/255 cannot change"),
         (["a.png", "--targets", "lite9"], "no network 'lite9' (did you mean 'lite"),
         (["a.png", "--kernel", "4"], "a project kernel has an odd side"),
         (["a.png", "--steps", "-1"], "1 or more steps"),
@@ -172,7 +172,7 @@ def test_data_of_other_classes_is_refused(weights, here, capsys):
 def test_classes_without_names_are_told_apart_by_their_number():
     facts = catalogue.load("patchwise").settings.facts
     facts(1000).refuse_others([str(number) for number in range(1000)])
-    with pytest.raises(VergenceError, match="the weights know 1000 classes, the data has 2"):
+    with pytest.raises(VergenceError, match="the weights have 1000 classes, the data has 2"):
         facts(1000).refuse_others(["cat", "dog"])
     with pytest.raises(VergenceError, match="two or more classes, got 1"):
         facts(1)

@@ -199,7 +199,7 @@ def test_a_timesformer_brings_its_own_attention_over_time(tmp_path):
         (image_weights(depth=3), "has no 'blocks.3.*': expected a ViT of 4 blocks"),
         (image_weights(depth=5), "has 5 blocks, this model has 4"),
         (image_weights(width=32), "this model needs"),
-        (image_weights() | {"pos_embed": torch.zeros(1, 4, 64)}, "not those of a square"),
+        (image_weights() | {"pos_embed": torch.zeros(1, 4, 64)}, "do not form a square grid"),
     ],
 )
 def test_other_weights_are_refused_and_change_nothing(tmp_path, state, message):

@@ -1,4 +1,4 @@
-"""Eight measures of a predicted map against the true one, and how they are added up and compared."""
+"""Eight metrics of a predicted map against the true one, their aggregation and comparison."""
 
 from vergence.maps.metrics.agreement import Agreement, together
 from vergence.maps.metrics.ccq import ccq

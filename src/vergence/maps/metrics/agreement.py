@@ -1,4 +1,4 @@
-"""How well two maps agree, as counts that can be added up over many maps."""
+"""Precision and recall as counts that can be summed over many maps."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 BOTH_EMPTY = 1.0
-"""Two empty maps agree. Otherwise nothing out of nothing is nothing: a share of an empty map is 0."""
+"""Score of two empty maps. Otherwise a share of an empty map is 0."""
 
 
 def share(part: float, whole: float) -> float:
-    """``part / whole``, and 0 of nothing."""
+    """``part / whole``, or 0 if ``whole`` is 0."""
     return part / whole if whole > 0 else 0.0
 
 
@@ -22,16 +22,17 @@ def harmonic(a: float, b: float) -> float:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Precision and recall by what they are shares of. Path, junction, sub-graph and pixel measures all come so."""
+    """Precision and recall with their numerators and denominators; all path, junction, sub-graph and pixel metrics use
+    it."""
 
     right: float
-    """Of what was predicted: what is true."""
+    """The part of ``predicted`` that is true."""
     predicted: float
     found: float
-    """Of what is true: what was predicted."""
+    """The part of ``actual`` that was predicted."""
     actual: float
     pooled: bool = True
-    """Over several maps, add the counts up; otherwise average precision and recall."""
+    """Over several maps: sum the counts, or (False) average precision and recall."""
 
     @property
     def precision(self) -> float:
@@ -47,7 +48,7 @@ class Agreement:
 
     @property
     def quality(self) -> float:
-        """Intersection over union, as precision and recall give it."""
+        """Intersection over union, from precision and recall."""
         p, r = self.precision, self.recall
         return share(p * r, p + r - p * r)
 
@@ -62,7 +63,7 @@ class Agreement:
 
 
 def together(parts: Sequence[Agreement]) -> Agreement:
-    """Over a data set: counts added up, or precision and recall averaged."""
+    """Aggregates over a data set: sums the counts, or averages precision and recall."""
     if all(part.pooled for part in parts):
         counts = zip(*((p.right, p.predicted, p.found, p.actual) for p in parts), strict=True)
         right, predicted, found, actual = map(math.fsum, counts)

@@ -1,4 +1,4 @@
-"""CCQ: how much of the roads of one map lies near roads of the other (correctness, completeness, quality)."""
+"""CCQ (correctness, completeness, quality): the length of road near roads of the other map."""
 
 from __future__ import annotations
 

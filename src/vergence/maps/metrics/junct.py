@@ -1,7 +1,7 @@
-"""JUNCT: of the roads at each junction, how many are there at the junction it is matched to?
+"""JUNCT: the share of roads at each junction that exist at its matched junction.
 
 Only nodes with at least three roads count, so an interruption between junctions goes unnoticed, and a junction of three
-that lost a road is as wrong as one that is missing.
+that lost a road counts as missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vergence.maps.settings import Junct
 class Junction(NamedTuple):
     place: Floats
     arms: list[float]
-    """Where its roads lead, as angles."""
+    """Directions of its roads, as angles."""
 
 
 def junct(truth: Any, prediction: Any, settings: Junct = Junct()) -> Agreement:
@@ -45,7 +45,7 @@ def junct(truth: Any, prediction: Any, settings: Junct = Junct()) -> Agreement:
 
 
 def junctions(graph: RoadGraph, settings: Junct) -> list[Junction]:
-    """Nodes (or groups of near ones) with at least three roads, with the directions those take."""
+    """Nodes (or clusters of them) with at least three roads, and the directions of those."""
     nodes = np.flatnonzero(graph.degrees >= 3)
     if not len(nodes):
         return []
@@ -69,7 +69,7 @@ def junctions(graph: RoadGraph, settings: Junct) -> list[Junction]:
 
 
 def _after(line: list[list[float]], far: float) -> tuple[float, float]:
-    """Where one is after walking this distance along a line, or half of it if it is not that long."""
+    """The point at this distance along a line, at most at half its length."""
     steps = [math.dist(a, b) for a, b in pairwise(line)]
     left = min(far, sum(steps) / 2)
     for (a, b), step in zip(pairwise(line), steps, strict=True):

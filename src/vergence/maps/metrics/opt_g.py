@@ -1,8 +1,8 @@
-"""OPT-G and SUBG: is what one can reach by travelling a while the same in both maps?
+"""OPT-G and SUBG: compare the sub-graphs reachable from random points in both maps.
 
 From a start, and from the closest point of the other map, all control points within a distance along the roads are
-taken. OPT-G starts in both maps and matches control points one to one; SUBG (Biagioni and Eriksson) starts in the truth
-alone and lets many points share a neighbour, and so overlooks far false roads and roads that were merged.
+collected. OPT-G starts in both maps and matches control points one to one; SUBG (Biagioni and Eriksson) starts only in
+the truth and lets points share a neighbour, and so overlooks far false roads and merged roads.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def opt_g(truth: Any, prediction: Any, settings: Subgraphs = Subgraphs(), seed: 
 
 
 def opt_g_draws(truth: Any, prediction: Any, settings: Subgraphs, seeds: Sequence[int]) -> list[Agreement]:
-    """OPT-G for several draws of starts; what several of them start from is looked at once."""
+    """OPT-G for several draws of starts; starts that they share are computed once."""
     g, h = (Explorer(as_graph(x, name), settings) for x, name in _named(truth, prediction))
-    # The same draw for either map, whatever its role: exchanging the maps exchanges precision and recall.
+    # The same draw for both maps, so that exchanging the maps exchanges precision and recall.
     draws = [derive("opt_g", seed) for seed in seeds]
     half = settings.starts // 2
     forward, backward = (_counts(a.visits(b, half, draws), settings, len(draws)) for a, b in ((g, h), (h, g)))
@@ -46,7 +46,7 @@ def opt_g_draws(truth: Any, prediction: Any, settings: Subgraphs, seeds: Sequenc
 
 
 def subg(truth: Any, prediction: Any, settings: Subgraphs = Subgraphs(), seed: int = 0) -> Agreement:
-    """The older sub-graph measure: starts in the truth, neighbours may be shared."""
+    """The older sub-graph metric: starts in the truth, neighbours may be shared."""
     return subg_draws(truth, prediction, settings, [seed])[0]
 
 
@@ -63,7 +63,7 @@ def subg_draws(truth: Any, prediction: Any, settings: Subgraphs, seeds: Sequence
         right = near_truth if settings.shared == "both" else min(near_prediction, len(other))
         counts += times[:, None] * np.array([right, len(other), near_prediction, len(own)])
     if not len(g.graph) and len(h.graph):
-        counts[:, 1] = len(h.graph.points)  # nowhere to start from: nothing of the prediction is right
+        counts[:, 1] = len(h.graph.points)  # no starts: nothing of the prediction is right
     return [Agreement(right, predicted, found, actual) for right, predicted, found, actual in counts.tolist()]
 
 
@@ -72,7 +72,7 @@ def _named(truth: Any, prediction: Any) -> tuple[tuple[Any, str], tuple[Any, str
 
 
 def _counts(visits: Iterator[tuple[Ints, Floats, Floats]], settings: Subgraphs, draws: int) -> Floats:
-    """By draw: matched control points, and how many there are in either map, (D, 3)."""
+    """By draw: the number of matched control points, and of all in either map, (D, 3)."""
     counts = np.zeros((draws, 3))
     for times, own, other in visits:
         counts += times[:, None] * np.array([len(matching(own, other, settings)[0]), len(own), len(other)])
@@ -87,7 +87,7 @@ def matching(a: Floats, b: Floats, settings: Subgraphs) -> tuple[Ints, Ints]:
     distance = cdist(a, b)
     if settings.matching == "greedy":
         return _closest_first(distance, settings.snap)
-    # A pair that is too far costs the same as none, so the cheapest assignment leaves it out.
+    # Pairs that are too far cost the same as no match, and are dropped afterwards.
     rows, columns = linear_sum_assignment(np.minimum(distance, settings.snap))
     kept = distance[rows, columns] < settings.snap
     return rows[kept], columns[kept]
@@ -107,7 +107,7 @@ def _closest_first(distance: Floats, snap: float) -> tuple[Ints, Ints]:
 
 
 class _Start(NamedTuple):
-    """A place on an edge between two control points: both, and how far they are."""
+    """A point on an edge between two control points: both, and their distances."""
 
     nodes: tuple[int, int]
     offsets: tuple[float, float]
@@ -116,7 +116,7 @@ class _Start(NamedTuple):
 
 
 class Explorer:
-    """A map with control points, and what can be reached in it."""
+    """A map with control points, and its reachable sub-graphs."""
 
     def __init__(self, graph: RoadGraph, settings: Subgraphs) -> None:
         whole = graph.canonical
@@ -130,7 +130,7 @@ class Explorer:
         return cKDTree(self.graph.points)
 
     def starts(self, count: int, seed: int) -> Ints:
-        """Random control points, each as likely as it has road around it."""
+        """Random control points, with probability proportional to the adjacent length of road."""
         if not len(self.graph):
             return np.zeros(0, np.int64)
         weight = np.bincount(self.graph.edges.ravel(), np.repeat(self.graph.lengths, 2))
@@ -139,8 +139,8 @@ class Explorer:
         return np.minimum(np.searchsorted(cumulative, draws, side="right"), len(weight) - 1)
 
     def visits(self, other: Explorer, count: int, seeds: Sequence[int]) -> Iterator[tuple[Ints, Floats, Floats]]:
-        """From each start: how often every draw has it, the control points reached in this map, and those reached in
-        the other from its closest point."""
+        """Yields for each start its count in every draw, the control points reached in this map, and those reached in
+        the other map from its closest point."""
         drawn = np.stack([self.starts(count, seed) for seed in seeds])  # (D, count)
         starts, inverse = np.unique(drawn, return_inverse=True)
         times = np.zeros((len(starts), len(seeds)), np.int64)
@@ -169,8 +169,8 @@ class Explorer:
             tiles.setdefault((math.floor(start.x / radius), math.floor(start.y / radius)), []).append(number)
         within: list[Floats] = [np.zeros((0, 2))] * len(starts)
         for (column, row), numbers in tiles.items():
-            # Nothing that is reached by road is farther than that in a straight line: a small graph, shared by the
-            # starts of a tile, will do.
+            # Straight-line distance is at most the distance by road, so a small graph around the tile, shared by its
+            # starts, is enough.
             middle = ((column + 0.5) * radius, (row + 0.5) * radius)
             close = np.array(self._tree.query_ball_point(middle, radius * (1 + math.sqrt(0.5)) + 2 * step), np.int64)
             close.sort()
@@ -188,8 +188,8 @@ class Explorer:
 
 
 def _within_circle(matrix: sparse.csr_matrix, points: Floats, start: _Start, nodes: Ints, radius: float) -> Floats:
-    """What roads connect with a start without leaving a circle around it."""
+    """Control points connected to a start without leaving a circle around it."""
     inside = np.flatnonzero(((points - (start.x, start.y)) ** 2).sum(1) <= radius**2)
     _, label = connected_components(matrix[inside][:, inside], directed=False)
-    own = label[np.searchsorted(inside, nodes[np.isin(nodes, inside)])]
-    return points[inside[np.isin(label, own)]]
+    component = label[np.searchsorted(inside, nodes[np.isin(nodes, inside)])]
+    return points[inside[np.isin(label, component)]]

@@ -1,9 +1,9 @@
-"""OPT-J: do junctions and dead ends have the same number of roads?
+"""OPT-J: compares the number of roads at junctions and dead ends.
 
 Features are nodes with one road or at least three. A feature is matched to a feature of the other map or to the closest
-point on one of its roads (which has two ways out), the cheapest match first: ``alpha`` times the distance plus the
-difference of the numbers of roads. So a junction that lacks an arm is partly right, and a broken road has two ends too
-many.
+point on one of its roads (which counts as two roads), the cheapest match first: ``alpha`` times the distance plus the
+difference of the numbers of roads. So a junction that lacks one road is partly right, and a broken road has two extra
+dead ends.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from vergence.maps.metrics.agreement import Agreement
 from vergence.maps.settings import OptJ
 
 ON_EDGE = 2
-"""The roads at a point inside an edge, by convention."""
+"""The number of roads at a point inside an edge, by convention."""
 
 
 class Pair(NamedTuple):
-    """A match or what stayed alone: numbers of roads on both sides (0: no partner), and where."""
+    """A match or an unmatched feature: numbers of roads on both sides (0: unmatched), and its position."""
 
     truth: int
     prediction: int
@@ -98,7 +98,7 @@ def _to_edges(own: _Features, other: RoadGraph, settings: OptJ) -> dict[int, tup
 
 
 def _rank(match: _Match) -> tuple[float, bool, float, int, int]:
-    """Cheapest first; of equals, two features before a feature and an edge, so that both are settled; then nearest."""
+    """Sort key: cheapest first; ties prefer two features over a feature and an edge, then the nearest."""
     on_edge = match.truth < 0 or match.prediction < 0
     return round(match.cost, 7), on_edge, round(match.distance, 5), match.truth, match.prediction
 

@@ -1,8 +1,8 @@
-"""OPT-P: are the paths of one map connected in the other?
+"""OPT-P: measures whether the paths of one map are connected in the other.
 
-The source is taken apart into paths that share no edge (:mod:`~vergence.maps.metrics.opt_p_paths`), and each is matched
-to the target (:mod:`~vergence.maps.metrics.opt_p_match`). What was matched is removed, so a road can answer for one
-path only. A path's score is the chance that two random places on it are connected: with matched runs s,
+The source is decomposed into paths that share no edge (:mod:`~vergence.maps.metrics.opt_p_paths`), and each is matched
+to the target (:mod:`~vergence.maps.metrics.opt_p_match`). Matched road is removed, so it can match one path
+only. A path's score is the probability that two random points on it are connected: with matched runs s,
 Σ l(s)² / l(path)².
 """
 
@@ -22,7 +22,7 @@ from vergence.maps.settings import OptP
 
 @dataclass(frozen=True, eq=False)
 class PathScore:
-    """Precision and recall, decomposition by decomposition, and where the mistakes are."""
+    """Precision and recall, in all and per decomposition, and the locations of mistakes."""
 
     agreement: Agreement
     each: tuple[Agreement, ...]
@@ -36,12 +36,12 @@ class PathScore:
 
     @property
     def spread(self) -> float:
-        """The deviation of F1 over decompositions."""
+        """Standard deviation of F1 over decompositions."""
         return float(np.std([a.f1 for a in self.each], ddof=1)) if len(self.each) > 1 else 0.0
 
 
 def opt_p(truth: Any, prediction: Any, settings: OptP = OptP(), seed: int = 0, repeats: int = 3) -> PathScore:
-    """Path precision and recall of a predicted map, averaged over ``repeats`` decompositions, which are random."""
+    """Path precision and recall of a predicted map, averaged over ``repeats`` random decompositions."""
     cut = [_pieces(as_graph(g, name), settings) for g, name in ((truth, "the truth"), (prediction, "the prediction"))]
     recall, precision = Matcher(cut[0], cut[1], settings), Matcher(cut[1], cut[0], settings)
     each, missed, invented = [], np.zeros(len(cut[0])), np.zeros(len(cut[1]))
@@ -65,9 +65,9 @@ def _pieces(graph: RoadGraph, settings: OptP) -> RoadGraph:
 
 
 def _sums(match: Match, settings: OptP) -> tuple[float, float]:
-    """Scores added up, and what they are out of."""
+    """The sum of the scores, and of their weights."""
     counted = len(match.scores) - (match.skipped if settings.unsampled == "skip" else 0)
-    if match.scores and not counted:  # the other map was empty from the beginning
+    if match.scores and not counted:  # the other map was empty from the start
         return 0.0, 1.0
     weights = [1.0] * counted if settings.weights == "paths" else match.lengths[:counted]
     return sum(w * s for w, s in zip(weights, match.scores[:counted], strict=True)), sum(weights)

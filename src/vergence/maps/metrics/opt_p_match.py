@@ -1,8 +1,8 @@
 """Paths of one map matched to another by dynamic programming, for OPT-P.
 
-A place on a path may follow any road nearby or none, and two neighbouring places hang together if their roads do,
-within reach of the stretch between them. All geometry (which roads are near which places) is computed once, by trees; a
-path then costs a few array operations and one pass over its places.
+A point of a path may match any road nearby or none, and two neighbouring points are connected if their roads are,
+within reach of the piece between them. All geometry (which roads are near which points) is computed once, by trees; a
+path then costs a few array operations and one pass over its points.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from vergence.maps.metrics.opt_p_paths import Path, decompose
 from vergence.maps.settings import OptP
 
 BREAK = 1e4
-"""The price of a gap per square pixel of its length, against the squared distance of a match."""
+"""Cost of a gap per square pixel of its length, relative to the squared distance of a match."""
 TIE = 1e-9
-"""What a match inside an edge costs above one at a node, in square pixels."""
+"""Extra cost of a match inside an edge over one at a node, in square pixels."""
 
 
 class Match(NamedTuple):
-    """One decomposition, matched."""
+    """The match of one decomposition."""
 
     paths: list[Path]
     scores: list[float]
-    """Of the paths, in order."""
+    """Scores of the paths, in order."""
     lengths: list[float]
     matched: NDArray[np.bool_]
-    """Of the source's pieces: which are connected in the target."""
+    """Mask of the source's pieces that are connected in the target."""
     skipped: int = 0
-    """Paths at the end that found nothing left of the target."""
+    """Number of last paths for which nothing of the target was left."""
 
 
 class _Candidates(NamedTuple):
-    """Where places of a path may be matched, by place: inside an edge of the target, or at a node of it."""
+    """Possible matches of the points of a path, by point: inside an edge of the target, or at a node of it."""
 
     place: Ints
     edge: Ints
@@ -55,19 +55,19 @@ class _Candidates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Matcher:
-    """Paths of a source matched to a target, both in pieces."""
+    """Matches paths of a source to a target, both split into pieces."""
 
     source: RoadGraph
     target: RoadGraph
     settings: OptP = field(default_factory=OptP)
 
     def match(self, seed: int) -> Match:
-        """Take the source apart at random and match every path to what the ones before it have left."""
+        """Decomposes the source at random and matches each path to what earlier ones have left of the target."""
         paths = decompose(self.source, seed, self.settings.loops)
         return self.match_paths(paths)
 
     def match_paths(self, paths: list[Path]) -> Match:
-        """Match given paths, in order."""
+        """Matches the given paths, in order."""
         target = _Target(self.target)
         matched = np.zeros(len(self.source), bool)
         scores, lengths, skipped = [], [], 0
@@ -116,15 +116,15 @@ class Matcher:
         return connected
 
     def _candidates(self, path: Path, target: _Target) -> _Candidates:
-        """Local minima of the distance along what is left of the target: from any other place nearby one gets to the
-        minimum without leaving reach, so nothing is lost by leaving the others out."""
+        """Local minima of the distance along what is left of the target: any other point in reach is connected to a
+        minimum within reach, so the others can be left out."""
         roads, starts = self._near
         place, index = ragged(starts, np.array(path.nodes))
         alive = target.alive[roads.edge[index]]
         place, index = place[alive], index[alive]
         edge, share, distance = roads.edge[index], roads.share[index], roads.distance[index]
         inside = (share > 1e-9) & (share < 1 - 1e-9)
-        # At a node, the distance is least if it is so on every edge there is at the node.
+        # A node is a local minimum if it is one on every edge at the node.
         nodes = self.target.edges[edge, (share > 0.5).astype(np.int64)]
         keys = place * max(len(self.target.points), 1) + nodes
         at_node = np.flatnonzero(~inside)
@@ -133,23 +133,23 @@ class Matcher:
         kept = np.r_[np.flatnonzero(inside), at_node[first[least]]]
         kept = kept[np.lexsort((nodes[kept], edge[kept], place[kept]))]
         node = np.where(inside, -1, nodes)[kept]
-        # Where two roads lie on one another, a map is matched to itself node by node.
+        # The tie-break matches a map to itself node by node where two roads coincide.
         square = distance[kept] ** 2 + TIE * (node < 0)
         return _Candidates(place[kept], edge[kept], share[kept], node, square)
 
     def _links(self, path: Path, candidates: _Candidates, target: _Target) -> tuple[Ints, Ints]:
-        """Pairs of candidates of neighbouring places that hang together within reach of the stretch between them."""
+        """Pairs of candidates of neighbouring points that are connected within reach of the piece between them."""
         count, pieces = max(len(self.target.points), 1), np.array(path.edges)
         _, node, starts = self._reach
         owner, index = ragged(starts, pieces)
-        here = owner * count + node[index]  # a vertex is a target node seen from one stretch; sorted
+        here = owner * count + node[index]  # a vertex is a target node within reach of one piece; sorted
         edges, edge_starts = self._within
         edge_owner, index = ragged(edge_starts, pieces)
         edge = edges[index]
         alive = target.alive[edge]
         edge, edge_owner = edge[alive], edge_owner[alive]
         lines = [_position(here, edge_owner * count + self.target.edges[edge, k]) for k in (0, 1)]
-        # Each candidate ends one stretch and begins the next. Inside an edge it is a vertex of its own, one an edge.
+        # Each candidate ends one piece and begins the next. Inside an edge it is a separate vertex, one per edge.
         last = len(pieces) - 1
         number = np.arange(len(candidates.place))
         begins, ends = number[candidates.place <= last], number[candidates.place >= 1]
@@ -175,7 +175,7 @@ class Matcher:
     def _remove(
         self, path: Path, candidates: _Candidates, chosen: list[int], connected: NDArray[np.bool_], target: _Target
     ) -> None:
-        """Remove the edges that the match runs along. One that is covered by less than half stays."""
+        """Removes the edges along the match, unless less than half of an edge is covered."""
         _, node, starts = self._reach
         covered: dict[int, tuple[float, float]] = {}
         columns = candidates.edge.tolist(), candidates.share.tolist(), candidates.node.tolist()
@@ -190,7 +190,7 @@ class Matcher:
 
 
 def connectivity(steps: Floats, connected: NDArray[np.bool_]) -> float:
-    """Σ l(run)² / l(path)²: the chance that two random places of a path are in one connected run."""
+    """Σ l(run)² / l(path)²: the probability that two random points of a path are in one connected run."""
     if connected.all():
         return 1.0
     total = float(steps.sum())
@@ -202,9 +202,9 @@ def connectivity(steps: Floats, connected: NDArray[np.bool_]) -> float:
 def cheapest(
     places: int, candidates: _Candidates, links: tuple[Ints, Ints], steps: Floats
 ) -> tuple[list[int], NDArray[np.bool_]]:
-    """Viterbi: for each place a candidate or none (-1), and which stretches are connected, at the least cost.
+    """Viterbi: for each point the candidate or none (-1), and the mask of connected pieces, at the least cost.
 
-    A candidate costs its squared distance, a stretch that is not connected ``BREAK`` times its squared length.
+    A candidate costs its squared distance, a piece that is not connected ``BREAK`` times its squared length.
     """
     starts = starts_of(candidates.place, places).tolist()
     order = np.argsort(links[1], kind="stable")
@@ -241,7 +241,7 @@ def cheapest(
 
 
 class _Target:
-    """What earlier paths have left of the target."""
+    """The part of the target that earlier paths have left."""
 
     def __init__(self, graph: RoadGraph) -> None:
         self.ends = graph.edges.tolist()
@@ -265,7 +265,7 @@ class _Target:
     def way(
         self, a: tuple[int, float, int], b: tuple[int, float, int], allowed: Ints
     ) -> list[tuple[int, float, float]]:
-        """The shortest way between two candidates over allowed nodes: edges, and the shares that are covered."""
+        """The shortest path between two candidates over allowed nodes: edges, and the covered fractions."""
         (edge_a, share_a, node_a), (edge_b, share_b, node_b) = a, b
         if node_a < 0 and node_b < 0 and edge_a == edge_b:
             return [(edge_a, min(share_a, share_b), max(share_a, share_b))]
@@ -282,7 +282,7 @@ class _Target:
         return self._dijkstra(queue, goal, inside)
 
     def _exits(self, edge: int, share: float, node: int) -> dict[int, tuple[float, tuple[int, float, float] | None]]:
-        """From a candidate to nodes: how far, and the part of its own edge on the way."""
+        """Distances from a candidate to nodes, and the part of its own edge on the way."""
         if node >= 0:
             return {node: (0.0, None)}
         u, v = self.ends[edge]
@@ -304,7 +304,7 @@ class _Target:
                 if neighbour in inside and neighbour not in done:
                     heapq.heappush(queue, (far + self.lengths[edge], neighbour, node, (edge, 0.0, 1.0)))
         if best_node < 0:
-            raise AssertionError("candidates that hang together have a way between them")
+            raise AssertionError("connected candidates have a path between them")
         parts, node = [goal[best_node][1]], best_node
         while node >= 0:
             node, part = done[node]

@@ -1,4 +1,4 @@
-"""A map taken apart into paths that share no edge, for OPT-P."""
+"""Decomposition of a map into edge-disjoint paths, for OPT-P."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from vergence.maps.roads import Road, roads
 
 
 class Path(NamedTuple):
-    """Places and stretches of a path, as numbers of the source's nodes and edges."""
+    """A path, as numbers of the source's nodes and edges."""
 
     nodes: list[int]
     edges: list[int]
 
 
 def decompose(graph: RoadGraph, seed: int, loops: str = "whole") -> list[Path]:
-    """Paths that share no edge and together are the graph: from one dead end at random to another.
+    """Random edge-disjoint paths that cover the graph, each from one dead end to another.
 
-    What has no dead end left is taken as rings.
+    Parts without a dead end are decomposed into rings.
     """
     stretches = roads(graph)
     random = np.random.default_rng(seed)
@@ -56,7 +56,7 @@ class _Left:
         self.nodes = _Bag(self.at)
 
     def walk(self, random: np.random.Generator) -> list[tuple[int, bool]]:
-        """Roads from a random dead end to another (and whether each is walked forward), searched in depth."""
+        """Roads from a random dead end to another (and whether each is walked forward), by depth-first search."""
         start = (self.dead_ends or self.nodes).pick(random)
         no_other = len(self.dead_ends) == 0
         seen: set[int] = set()
@@ -95,7 +95,7 @@ class _Left:
 
 
 class _Bag:
-    """A set with random members in constant time, the same for the same history."""
+    """A set with random choice in constant time, deterministic for the same history."""
 
     def __init__(self, items: Iterable[int]) -> None:
         self.items = sorted(items)

@@ -1,4 +1,4 @@
-"""All eight measures of one pair of maps, over a data set, and how measures and methods compare."""
+"""All eight metrics of one pair of maps or a data set, and comparisons of metrics and methods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vergence.maps.settings import NAMES, NEW, OLD, Measures
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What eight measures say."""
+    """The scores of all eight metrics."""
 
     opt_p: Agreement
     opt_j: Agreement
@@ -36,14 +36,14 @@ class Scores:
     trips: TripScore
     """TLTS and APLS."""
     spread: Mapping[str, float] = field(default_factory=dict)
-    """The deviation of each random measure over its draws."""
+    """Standard deviation of each random metric over its draws."""
     paths: PathScore | None = None
-    """Of a single pair: which roads were missed and invented."""
+    """For a single pair: the missed and invented roads."""
     junctions: JunctionScore | None = None
 
     @property
     def headline(self) -> dict[str, float]:
-        """One number per measure: F1, CCQ's quality, TLTS's share of correct trips, APLS."""
+        """One number per metric: F1, CCQ's quality, TLTS's share of correct trips, APLS."""
         values = {name: getattr(self, name).f1 for name in ("opt_p", "opt_j", "opt_g", "junct", "subg")}
         values |= {"ccq": self.ccq.quality, "tlts": self.trips.correct, "apls": self.trips.similarity}
         return {name: values[name] for name in NAMES}
@@ -87,8 +87,8 @@ def compare(truth: Any, prediction: Any, measures: Measures = Measures(), seed: 
 
 
 def aggregate(scores: Sequence[Scores]) -> Scores:
-    """Over a data set, as the paper does: OPT-J, OPT-G, CCQ, JUNCT and SUBG from counts that are added up, OPT-P, TLTS
-    and APLS from the mean over maps. The spread is that of the mean, draws of different maps being independent."""
+    """Aggregates over a data set as in the paper: OPT-J, OPT-G, CCQ, JUNCT and SUBG from summed counts, OPT-P, TLTS and
+    APLS from the mean over maps. The spread is that of the mean, with independent draws per map."""
     if not scores:
         raise VergenceError("there are no scores to add up")
     if len(scores) == 1:
@@ -109,13 +109,13 @@ def _deviation(values: Sequence[float]) -> float:
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-# How measures agree with one another ----------------------------------------------------------------------------------
+# Agreement of metrics -------------------------------------------------------------------------------------------------
 
 
 def correlation_matrix(table: Mapping[str, Sequence[float]], kind: str = "spearman") -> Floats:
     """Correlation of measures over maps (or maps and methods): ``table`` has one column of values per measure.
 
-    ``kind`` is ``spearman`` or ``pearson``. A measure that never changes correlates with nothing: 0.
+    ``kind`` is ``spearman`` or ``pearson``. A constant metric has correlation 0.
     """
     from scipy.stats import rankdata
 
@@ -152,6 +152,6 @@ def rank_methods(
 
 
 def preferences(first: Sequence[Scores], second: Sequence[Scores]) -> dict[str, list[float]]:
-    """By measure, how much better the first method does than the second, map by map (the paper's figure 6)."""
+    """By metric, the lead of the first method over the second on each map (the paper's figure 6)."""
     pairs = list(zip(first, second, strict=True))
     return {m: [a.headline[m] - b.headline[m] for a, b in pairs] for m in NAMES}

@@ -1,7 +1,7 @@
-"""TLTS and APLS: are shortest ways between random places as long in the prediction as in the truth?
+"""TLTS and APLS: compare the lengths of shortest paths between random points in prediction and truth.
 
-Both only look at shortest ways, so neither notices a road that makes none of them shorter; and every trip is compared
-on its own, so two roads may answer to one.
+Only shortest paths count, so neither metric notices a road that shortens none of them; and every trip is compared on
+its own, so two roads may match the same one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vergence.maps.settings import Trips
 
 @dataclass(frozen=True)
 class TripScore:
-    """Shares of trips."""
+    """Shares of trips by outcome, and APLS."""
 
     correct: float
     too_long: float
@@ -57,7 +57,7 @@ def trips(truth: Any, prediction: Any, settings: Trips = Trips(), seed: int = 0)
 
 
 def tlts(truth: Any, prediction: Any, settings: Trips = Trips(), seed: int = 0) -> float:
-    """The share of trips that are as long in the prediction."""
+    """The share of trips with the same length, within the tolerance, in the prediction."""
     return trips(truth, prediction, settings, seed).correct
 
 
@@ -67,13 +67,13 @@ def apls(truth: Any, prediction: Any, settings: Trips = Trips(), seed: int = 0) 
 
 
 def similar(actual: Floats, predicted: Floats) -> float:
-    """Eq. 1: ``1 - mean min(1, |l_true - l_predicted| / l_true)``; a trip that cannot be made counts 1."""
+    """Eq. 1: ``1 - mean min(1, |l_true - l_predicted| / l_true)``; an infeasible trip counts 1."""
     gap = np.where(np.isfinite(predicted), np.abs(actual - predicted), np.inf) / actual
     return float(1 - np.minimum(1.0, gap).mean())
 
 
 def sampled(g: RoadGraph, h: RoadGraph, settings: Trips, seed: int) -> tuple[Floats, Floats]:
-    """Lengths of random trips in ``g``, and of the same trips in ``h`` (infinite where there is none)."""
+    """Lengths of random trips in ``g``, and of the same trips in ``h`` (infinite if infeasible)."""
     start, end = places(g, settings.pairs, derive("trips", seed))
     actual = Network(g).travel(start, end)
     predicted = np.full(settings.pairs, np.inf)
@@ -87,14 +87,14 @@ def sampled(g: RoadGraph, h: RoadGraph, settings: Trips, seed: int) -> tuple[Flo
 
 
 def places(graph: RoadGraph, count: int, seed: int) -> tuple[Places, Places]:
-    """Pairs of places, every bit of road as likely as any; the second is one that the first can be connected with."""
+    """Pairs of random points, uniform over the length of road; both are in the same connected component."""
     random = np.random.default_rng(seed)
     _, label = connected_components(graph.matrix, directed=False)
     part = label[graph.edges[:, 0]]
     order = np.argsort(part, kind="stable")
     reached = np.cumsum(graph.lengths[order])
     first = _at(order, reached, graph, random.random(count) * reached[-1])
-    # The roads of a part lie together in that order: draw between its bounds.
+    # The roads of a component are consecutive in that order: draw between its bounds.
     low = np.r_[0.0, reached][np.searchsorted(part[order], part[first.edge], side="left")]
     high = np.r_[0.0, reached][np.searchsorted(part[order], part[first.edge], side="right")]
     return first, _at(order, reached, graph, low + random.random(count) * (high - low))

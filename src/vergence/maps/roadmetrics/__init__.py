@@ -1,4 +1,4 @@
-"""Road maps compared so that every kind of mistake counts."""
+"""Metrics of road maps that are sensitive to every kind of mistake."""
 
 from vergence.contract.about import About
 
@@ -9,9 +9,9 @@ ABOUT = About(
     venue="ECCV 2020",
     tasks=("road network evaluation",),
     summary=(
-        "Scores of a predicted road map against the true one each overlook some kind of mistake. Three that do not: "
-        "paths that share no edge (OPT-P), junctions and dead ends (OPT-J), and what can be reached from random "
-        "places, matched one to one (OPT-G); beside the five usual ones, CCQ, TLTS, APLS, JUNCT and SUBG."
+        "The usual scores of a predicted road map each overlook some kind of mistake. Three that do not compare "
+        "edge-disjoint paths (OPT-P), junctions and dead ends (OPT-J), and sub-graphs around random points, matched "
+        "one to one (OPT-G); the five usual ones are included: CCQ, TLTS, APLS, JUNCT and SUBG."
     ),
     key="citraro2020towards",
     intended_use="Comparing delineations of roads, vessels or neurons with a reference of the same place.",

@@ -1,7 +1,7 @@
-"""The measures against their definitions written out with all pairs, at the same draws; and against ten times the map.
+"""Cost of the metrics: against plain implementations with all pairs, and with a map ten times as large.
 
-The plain forms look at every edge for every place, which grows with the square of the map: the larger it is, the larger
-the ratio.
+The plain forms compare every edge with every point, which is quadratic in the size of the map: the larger it is, the
+larger the speed-up.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vergence.maps.synth import ErrorInjector, city
 from vergence.reference import roadmetrics as plain
 
 STARTS, TRIPS = 20, 20
-"""Few, so that the plain forms end in time; both sides make the same."""
+"""Small, so that the plain forms finish in time; both sides use the same."""
 
 
 def contests() -> Iterator[Contest]:
@@ -95,7 +95,7 @@ def _all_eight(g: RoadGraph, h: RoadGraph) -> Any:
 
 
 def _paths(g: RoadGraph, h: RoadGraph) -> list[float]:
-    """Path scores of one decomposition either way."""
+    """Path scores of one decomposition in both directions."""
     settings = OptP()
     cut = g.canonical.split(settings.piece), h.canonical.split(settings.piece)
     return [s for a, b in (cut, cut[::-1]) for s in Matcher(a, b, settings).match(0).scores]

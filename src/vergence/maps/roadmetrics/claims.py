@@ -1,4 +1,4 @@
-"""What the paper says of its measures, and of the older ones, that a function can find false."""
+"""The paper's claims about its metrics and the older ones, as tests that can fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vergence.maps.settings import NEW, Measures, Mistake, OptP, Subgraphs, Trip
 from vergence.maps.synth import ErrorInjector, city
 
 ROUNDING = 1e-9
-"""How far two ways to compute one score may be apart: sums over many pieces of road cost a digit of float64."""
+"""Tolerance of scores; sums over many pieces of road lose one more digit of float64 than usual."""
 SEEDS = 20
 _QUICK = Measures(subgraphs=Subgraphs(starts=60), trips=Trips(pairs=100), repeats=2)
 
@@ -40,7 +40,7 @@ def _pair(seed: int = 4) -> tuple[RoadGraph, RoadGraph]:
 
 
 def identity(_: Evidence) -> float:
-    """How far any score of a map against itself is from 1."""
+    """The largest deviation from 1 of any score of a map against itself."""
     worst = 0.0
     for graph in (city(2, blocks=4), *_pair()):
         worst = max(worst, *(abs(1 - v) for v in compare(graph, graph, _QUICK).headline.values()))

@@ -1,4 +1,4 @@
-"""Pictures of the study: what mistakes look like, how scores answer, and how masks become maps."""
+"""Pictures of the study: examples of mistakes, sensitivity of scores, rankings, and tracing of masks."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from vergence.maps.settings import MISTAKES, NAMES, NEW, Errors, Measures
 from vergence.maps.synth import ErrorInjector
 
 DPI = 130
-# Eight lines in one panel: told apart with any kind of colour vision, and by their dashes.
+# Eight lines in one panel: distinguishable with any kind of colour vision, and by their dashes.
 _COLOURS = ("#d55e00", "#0072b2", "#009e73", "#888888", "#cc79a7", "#56b4e9", "#e69f00", "#333333")
 _DASHES = ("-", "-", "-", "-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 
 def of_study(folder: Path, graph: RoadGraph, errors: Errors, measures: Measures, seed: int) -> list[Artifact]:
-    """How every score answers to mistakes put into a map, and what these look like."""
+    """Draws the sensitivity of every score to injected mistakes, and examples of these."""
     curves = sensitivity_picture(graph, errors, measures, seed, folder)
     examples = examples_picture(graph, errors, measures, seed, folder)
     return [
         Artifact("image", curves, "Every score against the number of mistakes of one kind (far false roads: their "
-                 "share). A flat line does not see them; lines of the three new scores are thick."),
-        Artifact("image", examples, "Mistakes of each kind as OPT-P and OPT-J see them: missed roads orange, "
+                 "share). A flat line means no sensitivity; lines of the three new scores are thick."),
+        Artifact("image", examples, "Mistakes of each kind as detected by OPT-P and OPT-J: missed roads orange, "
                  "invented ones blue, circles where a junction or dead end differs."),
     ]  # fmt: skip
 
 
 def of_given(folder: Path, first: Pair, results: Mapping[str, Sequence[Scores]]) -> list[Artifact]:
-    """The first pair laid over one another; with scores of several methods, their ranks."""
-    found = overlay.overlay(next(iter(results.values()))[0])
-    png, _ = overlay.save_pictures(found, folder / "overlay", f"{first.name} {first.method}".strip())
+    """Draws the overlay of the first pair; with several methods, also their ranks."""
+    overlaid = overlay.overlay(next(iter(results.values()))[0])
+    png, _ = overlay.save_pictures(overlaid, folder / "overlay", f"{first.name} {first.method}".strip())
     artifacts = [Artifact("image", png, f"{first.name}: roads found, missed and invented, and junctions that differ.")]
     if len(results) > 1:
         caption = "Methods by every score with their ranks, and how scores correlate over maps and methods."
@@ -73,7 +73,7 @@ def sensitivity_picture(graph: RoadGraph, errors: Errors, measures: Measures, se
 
 
 def examples_picture(graph: RoadGraph, errors: Errors, measures: Measures, seed: int, folder: Path) -> Path:
-    """One panel per kind of mistake: the two maps laid over one another."""
+    """One panel per kind of mistake: the overlay of the two maps."""
     drawn = figure(12, 8.4, DPI)
     panels = drawn.subplots(2, 3).ravel()
     for axes, kind in zip(panels, MISTAKES, strict=True):
@@ -121,7 +121,7 @@ def _annotate(axes: Any, values: Floats, rows: Sequence[str], texts: Sequence[Se
 
 
 def conversion_picture(mask_path: Path, path: Path) -> Path:
-    """A mask, and the roads traced in it over the mask."""
+    """Draws a mask, and the traced roads over it."""
     from matplotlib.collections import LineCollection
 
     mask = read_mask(mask_path)

@@ -1,4 +1,4 @@
-"""A user's two maps: compared in memory, then written as tables, drawings, a map to move about in, and GeoJSON."""
+"""Comparison of a user's two maps, written as tables, drawings, an interactive map and GeoJSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Comparison(Result):
     """Lines of road in both maps, missed and invented ones, and junctions that differ, in pixels."""
 
     def lengths(self) -> dict[str, float]:
-        """How much road was missed and invented, in pixels."""
+        """Length of missed and invented roads, in pixels."""
         return {f"{name}, pixels": drawing.length(self.overlay.lines[name]) for name in ("missed", "invented")}
 
     def summary(self) -> Mapping[str, Any]:
@@ -41,7 +41,7 @@ class Comparison(Result):
 
 
 def comparison(ctx: Ctx, inputs: Inputs) -> Comparison:
-    """All eight measures of a user's maps."""
+    """All eight metrics of a user's maps."""
     pair = Pair(inputs.truth.stem, read_map(inputs.truth), read_map(inputs.prediction))
     pair = in_pixels(pair, inputs.unit, inputs.metres_a_pixel)
     scores = compare(pair.truth, pair.prediction, Measures(), ctx.config.seed)
@@ -49,7 +49,7 @@ def comparison(ctx: Ctx, inputs: Inputs) -> Comparison:
 
 
 def render(ctx: Ctx, inputs: Inputs, result: Comparison) -> Sequence[Artifact]:
-    """The scores as a table; the maps laid over one another as drawings, page and GeoJSON; how masks were traced."""
+    """Writes the scores as a table; the overlay as drawings, page and GeoJSON; and the tracing of masks."""
     title = f"{inputs.prediction.name} against {inputs.truth.name}"
     png, svg = drawing.save_pictures(result.overlay, ctx.folder / "overlay", title, inputs.image)
     rows = [(METRICS[name].label, f"{value:.3f}") for name, value in result.scores.items()]
@@ -61,8 +61,8 @@ def render(ctx: Ctx, inputs: Inputs, result: Comparison) -> Sequence[Artifact]:
     artifacts = [
         Artifact("table", table, "The eight scores with their parts."),
         Artifact("image", png, "Roads in both maps, missed and invented ones, and junctions that differ."),
-        Artifact("image", svg, "The same as a drawing that can be scaled."),
-        Artifact("html", page, "The same as a map to move about in."),
+        Artifact("image", svg, "The same as a vector drawing."),
+        Artifact("html", page, "The same as an interactive map."),
         Artifact("json", mistakes, "Missed and invented roads and junctions that differ, as GeoJSON in pixels."),
     ]
     for role, path in (("truth", inputs.truth), ("prediction", inputs.prediction)):

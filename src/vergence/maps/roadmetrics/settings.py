@@ -19,25 +19,25 @@ Window = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Maps:
-    """What is compared."""
+    """Source and units of the maps."""
 
     source: Source = EMBEDDED
-    """embedded, roadtracer:PATH (CITY.graph with CITY.METHOD.graph), maps:PATH (maps to put mistakes into), or a PATH
-    to a folder with truth/ and prediction/."""
+    """embedded, roadtracer:PATH (CITY.graph with CITY.METHOD.graph), maps:PATH (maps to inject mistakes into), or a
+    PATH to a folder with truth/ and prediction/."""
     truth: Annotated[str, tyro.conf.arg(aliases=["--truth"])] = ""
     """The true map, or a folder of them: .graph, .geojson, .graphml or a mask (.png)."""
     prediction: Annotated[str, tyro.conf.arg(aliases=["--prediction"])] = ""
     """The predicted map, or a folder of them with the same names."""
     method: str = ""
-    """roadtracer: judge what this method predicted (if none is given, all of them)."""
+    """roadtracer: evaluate this method (default: all of them)."""
     unit: Unit = "pixels"
-    """What the files are in. Degrees are longitude and latitude."""
+    """Unit of the files. Degrees are longitude and latitude."""
     metres_a_pixel: float = 0.6
     """metres, degrees: the size of a pixel. Published tolerances are for 60 cm."""
     window: Window | None = None
-    """Compare only what is inside left, top, right, bottom, in pixels."""
+    """Compare only inside this window: left, top, right, bottom, in pixels."""
     cities: int = 2
-    """embedded and maps: the number of cities (or crops of each map) to put mistakes into."""
+    """embedded and maps: number of cities (or crops of each map) to inject mistakes into."""
     blocks: int = 6
     """embedded: crossings along a side of a city."""
     crop: float = 1000.0
@@ -61,14 +61,14 @@ class Config:
     data: Maps = Maps()
     measures: Measures = Measures()
     choices: Literal["own", "parity"] = "own"
-    """Where the paper leaves something open or its public code differs: what `measures` says, or as the public code."""
+    """Where the paper is open or its public code differs: own follows `measures`, parity the public code."""
     errors: Errors = Errors()
     seed: int = 0
-    """Decides everything random."""
+    """Random seed of everything."""
 
     @property
     def chosen_measures(self) -> Measures:
-        """The measures, with the public code's choices if these are asked for."""
+        """The metrics' settings, with the public code's choices for parity."""
         return parity(self.measures) if self.choices == "parity" else self.measures
 
 
@@ -83,7 +83,7 @@ class Inputs:
     image: Image | None = None
     """A picture to draw over; its pixels are the maps' units."""
     unit: Unit = "pixels"
-    """What the files are in."""
+    """Unit of the files."""
     metres_a_pixel: float = 0.6
     """metres, degrees: the size of a pixel."""
 
@@ -131,7 +131,7 @@ SETTINGS = Settings(
     inputs=Inputs,
     embedded=(
         "Embedded: generated cities of 6 x 6 crossings with bent roads, and copies of them with many mistakes of one "
-        "kind at a time. A score that stays near 1 in a row does not see that kind."
+        "kind at a time. A score that stays near 1 in a row is not sensitive to that kind."
     ),
     minutes=0.2,
 )

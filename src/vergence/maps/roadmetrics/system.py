@@ -1,4 +1,4 @@
-"""The eight measures as a system: maps are judged, mistakes are drawn, and measures are put to the test."""
+"""The eight metrics as a system: evaluation of maps, drawings of mistakes, and tests of the metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Ctx = Context[Config, NoFacts]
 
 @dataclass(frozen=True)
 class Prepared:
-    """Pairs in pixels, cropped; or whole maps to put mistakes into."""
+    """Pairs in pixels, cropped; or whole maps to inject mistakes into."""
 
     data: Pairs | list[Pair]
     settings: Maps
@@ -47,7 +47,7 @@ class Prepared:
         return replace(pair, truth=pair.truth.inside(*window), prediction=prediction)
 
     def study_maps(self) -> list[Pair]:
-        """What to put mistakes into: cities as they are, crops of real maps."""
+        """Maps to inject mistakes into: whole cities, or crops of real maps."""
         maps = []
         for index in range(len(self)):
             pair = self[index]
@@ -57,7 +57,7 @@ class Prepared:
                 parts = crops(pair.truth, self.settings.cities, self.settings.crop, self.seed)
                 maps += [Pair(f"{pair.name} {n}", part) for n, part in enumerate(parts, 1)]
         if not maps:
-            raise VergenceError("the maps hold no roads to put mistakes into")
+            raise VergenceError("the maps hold no roads to inject mistakes into")
         return maps
 
 
@@ -90,7 +90,7 @@ class RoadMetrics(System[Config, NoFacts, None, Prepared, Comparison]):
         return predict.render(ctx, inputs, result)
 
     def pictures(self, ctx: Ctx, models: Mapping[str, None], data: Prepared) -> Sequence[Artifact]:
-        """What the mistakes look like, and how every score answers to them; of given maps, where they differ."""
+        """Draws examples of mistakes and the sensitivity of every score; for given maps, the overlay."""
         if ctx.config.errors.kind == "given" and data[0].prediction is not None:
             return pictures.of_given(ctx.folder, data[0], _as_given(ctx, data))
         graph = data.study_maps()[0].truth
@@ -98,7 +98,7 @@ class RoadMetrics(System[Config, NoFacts, None, Prepared, Comparison]):
 
 
 def _generated(config: Config, number: int) -> Pair:
-    """A city; where a prediction is to be judged, one with a few mistakes of every kind."""
+    """A city; if predictions are evaluated, with a prediction that has a few mistakes of every kind."""
     seed = derive("city", config.seed, number)
     graph = city(seed, config.data.blocks)
     if config.errors.kind != "given":
@@ -116,7 +116,7 @@ def _as_given(ctx: Ctx, maps: Prepared) -> dict[str, list[Scores]]:
         pair = maps[index]
         if pair.prediction is None:
             raise VergenceError(
-                f"the map {pair.name!r} has no prediction to judge; --errors.kind puts mistakes into it"
+                f"the map {pair.name!r} has no prediction to evaluate; --errors.kind injects mistakes into it"
             )
         scores = compare(pair.truth, pair.prediction, ctx.config.chosen_measures, ctx.config.seed)
         by_method.setdefault(pair.method, []).append(scores)

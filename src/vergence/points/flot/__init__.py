@@ -10,8 +10,8 @@ ABOUT = About(
     tasks=("scene flow",),
     summary=(
         "Two point clouds of one scene, an instant apart, give one motion vector for every point of the first. Points "
-        "are matched by an unrolled, relaxed optimal transport between learnt features, and a small network smooths "
-        "the flow that this gives; all of it has 111,109 parameters."
+        "are matched by an unrolled, relaxed optimal transport between learnt features, and a small network refines "
+        "the resulting flow. The model has 111,109 parameters."
     ),
     key="puy2020flot",
     links=("https://github.com/valeoai/FLOT",),

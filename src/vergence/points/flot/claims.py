@@ -1,4 +1,4 @@
-"""What the paper says that can be found false: its optimisation, its limits, its invariances, and what it measured."""
+"""The paper's claims, as tests that can fail: optimisation, limits, invariances and measurements."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from vergence.points.flot.settings import ModelConfig
 from vergence.reference import scene_flow as plain
 
 ROUNDING = 1e-9
-"""Two ways to compute one thing agree to this in float64; sums over all pairs leave a digit less."""
+"""Tolerance in float64; sums over all pairs lose one more digit than usual."""
 
 
 def _clouds(n: int = 60, m: int = 50) -> tuple[Tensor, Tensor]:
-    """Two clouds (1, N, 3) of a room 12 m wide: some pairs are out of reach."""
+    """Two clouds (1, N, 3) of a room 12 m wide, in which some pairs are out of reach."""
     return 12 * uniform(1, n, 3, seed="p"), 12 * uniform(1, m, 3, seed="q")
 
 
 def _network(model: ModelConfig = ModelConfig(neighbours=8)) -> FLOT:
-    """A network of noise, with weights of entropy and mass that are small enough to matter."""
+    """A network with random weights, and weights of entropy and mass that are small enough to matter."""
     network = filled(build(model))
     with torch.no_grad():
         for name, parameter in network.named_parameters():
@@ -38,7 +38,7 @@ def _network(model: ModelConfig = ModelConfig(neighbours=8)) -> FLOT:
 
 
 def algorithm_solves_the_problem(_: Evidence) -> float:
-    """How far the conditions of Eq. 2's optimum are missed after 2000 iterations of Alg. 1."""
+    """Residual of the optimality conditions of Eq. 2 after 2000 iterations of Alg. 1."""
     n, eps, mass = 40, 0.1, 0.3
     cost = 2 * uniform(n, n, seed="cost")
     plan = sinkhorn(cost, eps, mass, 2000)
@@ -47,19 +47,19 @@ def algorithm_solves_the_problem(_: Evidence) -> float:
 
 
 def fixed_mass_is_the_ideal_problem(_: Evidence) -> float:
-    """How far rows and columns are from 1/n, Eq. 1's constraints, when mass is worth 1e9."""
+    """Deviation of row and column sums from 1/n (the constraints of Eq. 1) with a mass weight of 1e9."""
     plan = sinkhorn(2 * uniform(40, 40, seed="cost"), 0.1, 1e9, 2000)
     return float(torch.cat([plan.sum(0), plan.sum(1)]).sub(1 / 40).abs().max())
 
 
 def free_mass_is_flot0(_: Evidence) -> float:
-    """Eq. 5: what any number of iterations makes of ``exp(-C / eps)`` when mass is worth nothing."""
+    """Eq. 5: difference of the plan from ``exp(-C / eps)`` with a mass weight of 0, after any number of iterations."""
     cost = 2 * uniform(40, 30, seed="cost")
     return float((sinkhorn(cost, 0.1, 0.0, 5) - (-cost / 0.1).exp()).abs().max())
 
 
 def flot0_is_attention(_: Evidence) -> float:
-    """Eq. 8: the model's flow without iterations, and PyTorch's masked attention, both ways."""
+    """Eq. 8: the model's flow without iterations against masked softmax attention, forward and backward."""
     p, q = _clouds()
     x, y = (uniform(1, cloud.shape[1], 16, seed=name).requires_grad_() for name, cloud in (("x", p), ("y", q)))
     network = _network(ModelConfig(iterations=0, reach=6.0))
@@ -71,7 +71,7 @@ def flot0_is_attention(_: Evidence) -> float:
 
 
 def permutations_are_found(_: Evidence) -> float:
-    """Eqs. 1 and 6 in the perfect world: the flow for costs of 0 between partners and more elsewhere, any mass."""
+    """Eqs. 1 and 6 in the perfect world: error of the flow if matches cost 0 and other pairs more, for any mass."""
     p = 5 * uniform(30, 3, seed="p")
     order = torch.randperm(30, generator=generator("claims", "order"))
     truth = uniform(30, 3, seed="flow")
@@ -96,7 +96,7 @@ def network_is_the_published_one(_: Evidence) -> float:
     for iterations in (0, 1, 3):
         network = _network(ModelConfig(iterations=iterations, neighbours=8, average="guarded"))
         theirs = plain.flot(p, q, as_published(network), iterations, k=8)
-        # Without iterations mass plays no part.
+        # Without iterations the mass weight is not used.
         leaves = [w for name, w in network.named_parameters() if iterations or name != "log_mass"]
         worst = max(worst, apart_with_gradients(network(p, q)["flow"], theirs["flow"], leaves, relative=True))
     return worst
@@ -113,7 +113,7 @@ def order_does_not_matter(_: Evidence) -> float:
 
 
 def place_does_not_matter(_: Evidence) -> float:
-    """Moving both clouds by 100 m; and the features when one cloud alone is moved."""
+    """Change of the flow if both clouds move by 100 m, and of the features if one cloud moves."""
     p, q = _clouds()
     network = _network()
     far = torch.tensor([100.0, -50.0, 80.0], dtype=torch.float64)
@@ -125,8 +125,8 @@ def place_does_not_matter(_: Evidence) -> float:
 
 
 def targets_are_between_candidates(_: Evidence) -> float:
-    """How far outside the convex hull of the points within reach a matched point lies, at most: over many directions,
-    how far it goes beyond the farthest candidate. Infinite if a point without candidates moves."""
+    """The largest distance of a matched point outside the convex hull of the points within reach, measured along many
+    directions. Infinite if a point without candidates moves."""
     p, q = _clouds()
     p = torch.cat([p, p.new_full((1, 1, 3), 100.0)], 1)  # far from everything
     network = _network(ModelConfig(reach=4.0, neighbours=8))
@@ -143,7 +143,7 @@ def targets_are_between_candidates(_: Evidence) -> float:
 
 
 def entropy_has_a_floor(_: Evidence) -> float:
-    """The least weight of the entropy over what the learnt number may become, from -1000 to 10."""
+    """The smallest weight of the entropy for values of the learnt parameter from -1000 to 10."""
     network = _network()
     values = []
     for value in (-1000.0, -24.1, -1.0, 0.0, 10.0):

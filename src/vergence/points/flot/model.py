@@ -1,4 +1,4 @@
-"""FLOT: features of two clouds, an optimal transport between them, and a refinement of the flow that it gives."""
+"""FLOT: features of two clouds, optimal transport between them, and refinement of the resulting flow."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from vergence.ops.transport import (
 from vergence.points.flot.settings import ModelConfig
 
 LARGE = {"cpu": 1024 * 1024}
-"""From so many pairs on, only those within reach are computed, block by block: on the CPU because blocks stay in its
-cache, elsewhere (4096 x 4096) for memory."""
+"""From this number of pairs on, only those within reach are computed, block by block: on the CPU because blocks stay in
+its cache, on other devices (from 4096 x 4096) to save memory."""
 GUARD = 1e-8
-"""What the authors' code adds to everything it divides by."""
+"""The authors' code adds this to every denominator."""
 
 
 class SetNet(nn.Module):
-    """Set convolutions one after another, on one graph."""
+    """A sequence of set convolutions on one neighbour graph."""
 
     def __init__(self, widths: tuple[int, ...]) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class SetNet(nn.Module):
         self.convs = nn.ModuleList(SetConv(a, b) for a, b in zip(ends, widths, strict=False))
 
     def forward(self, signal: Tensor, points: Tensor, neighbours: Tensor) -> Tensor:
-        """A signal (B, N, 3) at points (B, N, 3): features (B, N, C)."""
+        """Features (B, N, C) of a signal (B, N, 3) at points (B, N, 3)."""
         for conv in self.convs:
             signal = conv(signal, points, neighbours)
         return signal
@@ -73,7 +73,7 @@ class FLOT(nn.Module):
         return power
 
     def forward(self, p: Tensor, q: Tensor) -> dict[str, Tensor]:
-        """The flow of points (B, N, 3) towards (B, M, 3), and what it was ``before`` refinement; both (B, N, 3)."""
+        """The ``flow`` from points (B, N, 3) to (B, M, 3), and the flow ``before`` refinement; both (B, N, 3)."""
         for cloud in (p, q):
             if cloud.dim() != 3 or cloud.shape[2] != 3 or not cloud.shape[1] or not cloud.is_floating_point():
                 raise VergenceError(
@@ -91,7 +91,7 @@ class FLOT(nn.Module):
         return nearest(points, min(self.settings.neighbours, points.shape[1]))
 
     def match(self, p: Tensor, q: Tensor, graph: Tensor) -> Tensor:
-        """The flow before refinement, (B, N, 3). A point without any other within reach stays where it is."""
+        """The flow before refinement, (B, N, 3). A point with no candidate within reach has zero flow."""
         if self.settings.matching == "zero":
             return torch.zeros_like(p)
         if self.settings.matching == "nearest":
@@ -101,13 +101,13 @@ class FLOT(nn.Module):
             x, y = self.described(p, q, graph)
             x, y, p_, q_ = (t.to(kind) for t in (x, y, p, q))
             pairs = p.shape[1] * q.shape[1]
-            if pairs < LARGE.get(p.device.type, 4096 * 4096) or p.is_meta:  # what is near depends on the points
+            if pairs < LARGE.get(p.device.type, 4096 * 4096) or p.is_meta:  # blocks depend on the coordinates
                 return self.flow(self.kernel(x, y, p_, q_), p_, q_).to(p.dtype)
             flows = [self.flow(self.near(*cloud), *cloud[2:]) for cloud in zip(x, y, p_, q_, strict=True)]
             return torch.stack(flows).to(p.dtype)
 
     def described(self, p: Tensor, q: Tensor, graph: Tensor) -> tuple[Tensor, Tensor]:
-        """What the cost is taken between: features of both clouds, or the points themselves."""
+        """Inputs of the cost: features of both clouds, or the points themselves."""
         if self.settings.cost == "distance":
             return p, q
         return self.features(p, p, graph), self.features(q, q, self.graph(q))
@@ -118,7 +118,7 @@ class FLOT(nn.Module):
         return gibbs(cost, self.eps, within(p, q, self.settings.reach))
 
     def near(self, x: Tensor, y: Tensor, p: Tensor, q: Tensor) -> Blocks:
-        """The same for one pair of clouds, of those within reach alone."""
+        """Like :meth:`kernel` for one pair of clouds, computing only pairs within reach."""
         if self.settings.cost == "features":
             x, y, eps = unit(x), unit(y), self.eps
             return Blocks.within(
@@ -133,7 +133,7 @@ class FLOT(nn.Module):
             sums = kernel @ torch.cat([b * q, b], -1)
             total = a * sums[..., 3:]
             return (a * sums[..., :3] / (total + GUARD) - p).where(total > 0, 0)
-        middle = p.mean(-2, keepdim=True)  # averages of small numbers keep their digits
+        middle = p.mean(-2, keepdim=True)  # centred coordinates lose fewer digits
         target, seen = barycentres(kernel, b, q - middle)
         return (target - (p - middle)).where(seen, 0)
 
@@ -146,7 +146,7 @@ def build(model: ModelConfig) -> FLOT:
 
 
 def _published() -> dict[str, str]:
-    """Every name in a public checkpoint, and this model's for it."""
+    """Maps the names of a public checkpoint to this model's."""
     names = {"epsilon": "log_eps", "gamma": "log_mass", "fc.weight": "last.weight", "fc.bias": "last.bias"}
     for theirs, ours in (("feat_conv", "features.convs"), ("ref_conv", "refine.convs")):
         for conv in range(3):
@@ -162,12 +162,12 @@ PUBLISHED = _published()
 
 
 def from_published(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a public checkpoint as this model has them; names it does not know stay as they are."""
+    """The tensors of a public checkpoint under this model's names; unknown names stay as they are."""
     return {PUBLISHED.get(name, name): w.flatten(1) if w.dim() == 4 else w for name, w in weights.items()}
 
 
 def as_published(network: FLOT) -> dict[str, Tensor]:
-    """This model's parameters as a public checkpoint has them; gradients flow through."""
-    own = dict(network.named_parameters())
-    found = {theirs: own[ours] for theirs, ours in PUBLISHED.items()}
-    return {name: w[..., None, None] if ".fc" in name else w for name, w in found.items()}
+    """This model's parameters under the names of a public checkpoint; gradients flow through."""
+    parameters = dict(network.named_parameters())
+    renamed = {theirs: parameters[ours] for theirs, ours in PUBLISHED.items()}
+    return {name: w[..., None, None] if ".fc" in name else w for name, w in renamed.items()}

@@ -1,4 +1,4 @@
-"""The flow of a user's own clouds: found for random points, spread to the others, written and drawn."""
+"""Scene flow of a user's clouds: computed for random points, interpolated to the others, written and drawn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vergence.points.flot.settings import Config, Inputs
 
 Ctx = Context[Config, NoFacts]
 AT_ONCE = 4
-"""Pairs of clouds that go through the network together."""
+"""Batch size, in pairs of clouds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Flow(Result):
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two clouds in the network's axes, and the random points of them that it sees."""
+    """Two clouds, and the random points of them that the network gets, in its axes."""
 
     first: Tensor
     second: Tensor
@@ -62,7 +62,7 @@ class _Pair:
 
     @property
     def seen(self) -> tuple[Tensor, Tensor]:
-        """Indices of the points of each cloud that the network sees."""
+        """Indices of the points of each cloud that the network gets."""
         counts = enumerate((len(self.first), len(self.second)))
         few, some = (torch.randperm(n, generator=torch.Generator().manual_seed(seed)) for seed, n in counts)
         return few[: self.most or None], some[: self.most or None]
@@ -72,7 +72,7 @@ class _Pair:
         return self.first[few][:, self.order], self.second[some][:, self.order]
 
     def whole(self, flow: Tensor) -> Tensor:
-        """The flow (N, 3) of all points in the cloud's own axes, spread from that of the points seen."""
+        """Interpolates the flow of the sampled points to all points (N, 3), in the cloud's own axes."""
         few, p = self.seen[0], self.first[:, self.order]
         spread = _spread(flow, p[few], p) if len(few) < len(p) else torch.empty_like(p)
         spread[few] = flow
@@ -80,7 +80,7 @@ class _Pair:
 
 
 def flows(ctx: Ctx, model: FLOT, inputs: Sequence[Inputs]) -> list[Flow]:
-    """The flow of a user's clouds; pairs with as many points go through the network together."""
+    """The flow of a user's clouds; pairs with equal numbers of points share a batch."""
     pairs = [_Pair(read_cloud(i.first), read_cloud(i.second), i.axes, i.points) for i in inputs]
     by_size: dict[tuple[int, int], list[int]] = {}
     for index, pair in enumerate(pairs):
@@ -98,14 +98,14 @@ def flows(ctx: Ctx, model: FLOT, inputs: Sequence[Inputs]) -> list[Flow]:
 
 
 def _spread(values: Tensor, at: Tensor, points: Tensor) -> Tensor:
-    """Values (n, C) at some points, for all points (N, 3): of the three nearest, the nearer the more."""
+    """Interpolates values (n, C) to points (N, 3): inverse-distance average of the three nearest."""
     near = nearest(at[None], min(3, len(at)), points[None])[0]
     weight = 1 / (at[near] - points.unsqueeze(1)).norm(dim=-1).clamp_min(1e-6)
     return (values[near] * (weight / weight.sum(1, keepdim=True)).unsqueeze(-1)).sum(1)
 
 
 def render(ctx: Ctx, inputs: Inputs, result: Flow) -> Sequence[Artifact]:
-    """The flow as an array, a page in which clouds can be turned, and a picture."""
+    """Writes the flow as an array, an interactive page and a picture."""
     first, second = inputs.first, inputs.second
     stem = f"{first.stem}-to-{second.stem}"
     array = write_array(ctx.folder / f"{stem}-flow.npy", result.flow.numpy())
@@ -122,6 +122,6 @@ def render(ctx: Ctx, inputs: Inputs, result: Flow) -> Sequence[Artifact]:
     shown = picture(ctx.folder / f"{stem}.png", [views], inputs.axes)
     return [
         Artifact("table", array, f"The motion of each point of {first.name}, in its axes: (N, 3) metres."),
-        Artifact("html", turned, "Both clouds and the motion, to be turned and played."),
+        Artifact("html", turned, "Both clouds and the motion, to rotate and play."),
         Artifact("image", shown, "Both clouds, the flow, and the first cloud moved by it."),
     ]

@@ -1,4 +1,4 @@
-"""FLOT's settings: configs, inputs, presets, variants, metrics, and the paper's own figures."""
+"""FLOT's settings: configs, inputs, presets, variants, metrics, and the numbers reported in the paper."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from vergence.points.settings import World
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """How flow is found."""
+    """Features, matching and refinement."""
 
     widths: tuple[int, ...] = (32, 64, 128)
-    """Channels of the set convolutions, of the features and again of the refinement."""
+    """Channels of the set convolutions, in the feature network and in the refinement."""
     neighbours: int = 32
-    """Of each point, in the graph that convolutions run on."""
+    """Neighbours per point in the graph of the convolutions."""
     matching: Literal["transport", "nearest", "zero"] = "transport"
-    """What the flow comes from before refinement: transport, the nearest neighbour, or nothing (no flow)."""
+    """Flow before refinement: optimal transport, the nearest neighbour, or zero."""
     cost: Literal["features", "distance"] = "features"
-    """transport: what it costs to match two points: how their features differ (Eq. 3), or how far apart they are."""
+    """transport: cost of a match: difference of the features (Eq. 3), or distance of the points."""
     iterations: int = 1
-    """transport: K of Sinkhorn's algorithm; 0 is FLOT₀."""
+    """transport: K, the number of Sinkhorn iterations; 0 is FLOT₀."""
     reach: float = 10.0
-    """transport: metres beyond which no points match (Eq. 4)."""
+    """transport: points farther apart than this, in metres, never match (Eq. 4)."""
     floor: float = 0.03
-    """transport: the entropy's weight stays above this."""
+    """transport: lower bound of the entropy's weight."""
     start: tuple[float, float] = (0.0, 0.0)
-    """transport: initial logarithms of the two learnt weights, of entropy and mass."""
+    """transport: initial logarithms of the learnt weights of entropy and mass."""
     average: Literal["exact", "guarded"] = "exact"
-    """transport: Eq. 6 as it stands, or with 1e-8 added to the mass as in the authors' code (a point that matches badly
-    is then pulled to the origin)."""
+    """transport: Eq. 6 as published, or with 1e-8 added to the mass as in the authors' code (which pulls badly matched
+    points to the origin)."""
 
     def __post_init__(self) -> None:
         if not self.widths or min(self.widths) < 1:
@@ -51,20 +51,21 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class Clouds:
-    """Pairs of clouds to learn from and to judge on."""
+    """Pairs of clouds for training and test."""
 
     source: Source = EMBEDDED
     """embedded, ft3d_s:PATH, ft3d_o:PATH, kitti_s:PATH, kitti_o:PATH, folder:PATH, or a plain PATH to such a folder."""
     points: int = 8192
-    """Random points taken from each cloud."""
+    """Random points sampled from each cloud."""
     world: World = "resampled"
-    """perfect: every point has its partner in the second cloud (FT3D_p, where rows correspond); resampled: as it is."""
+    """perfect: every point has a match in the second cloud (FT3D_p, needs corresponding rows); resampled: independent
+    samples."""
     scene: Literal["rigid", "street"] = "rigid"
-    """embedded: boxes and ellipsoids that move apart, or rendered streets as a scanner on a car sees them."""
+    """embedded: boxes and ellipsoids that move rigidly, or rendered street scans from a car."""
     scenes: int = 2400
-    """embedded: scenes to train on; a twelfth as many to validate and to test."""
+    """embedded: number of training scenes; a twelfth as many for validation and test."""
     objects: int = 4
-    """embedded, rigid: objects in a scene."""
+    """embedded, rigid: objects per scene."""
 
     def __post_init__(self) -> None:
         if self.points < 1 or self.scenes < 12 or not 1 <= self.objects <= self.points:
@@ -82,7 +83,7 @@ class Config:
     data: Clouds = Clouds()
     train: Training = Training()
     seed: int = 0
-    """Decides everything random."""
+    """Random seed of everything."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,11 @@ class Inputs:
     first: Cloud
     """The earlier cloud: .npy, .npz, .ply, .pcd or KITTI's .bin."""
     second: Cloud
-    """The later cloud; it may have another number of points."""
+    """The later cloud; it may have a different number of points."""
     axes: Axes = "camera"
-    """How coordinates point: camera is left, up, forward, as the weights know it; lidar is forward, left, up."""
+    """Axes of the coordinates: camera is left, up, forward, as in training; lidar is forward, left, up."""
     points: int = 8192
-    """Random points to find the flow of; the others take it from their three nearest. 0: all."""
+    """Number of random points whose flow is computed; the others interpolate their three nearest (0: all)."""
 
     def __post_init__(self) -> None:
         if self.points < 0:
@@ -109,7 +110,7 @@ def _training(epochs: int, milestone: int, batch: int) -> Training:
 
 
 def _tiny_training() -> Training:
-    # Logarithms move by about the rate at each step: in so few steps, these two would arrive nowhere.
+    # Logarithms move by about the learning rate per step, which is too slow for so few steps.
     optimiser = Optimiser("adam", lr=2e-3, rates={"log_*": 5.0}, schedule=Schedule("cosine", floor=0.05))
     return Training(epochs=5, batch=4, evaluate_every=1, log_every=20, optimiser=optimiser)
 
@@ -213,8 +214,8 @@ SETTINGS = Settings(
     inputs=Inputs,
     embedded=(
         "Embedded: generated scenes of boxes and ellipsoids that move rigidly. In the resampled world their surfaces "
-        "are sampled afresh at the second instant; in the perfect world (preset tiny-perfect) every point has its "
-        "partner."
+        "are sampled again at the second instant; in the perfect world (preset tiny-perfect) every point has an "
+        "exact match."
     ),
     reported=REPORTED,
     published={

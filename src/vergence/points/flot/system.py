@@ -64,17 +64,17 @@ class FLOTSystem(System[Config, NoFacts, FLOT, Drawn, Flow]):
         if not all(isinstance(tensor, Tensor) for tensor in weights.values()):
             raise VergenceError(f"{path} is not a checkpoint of FLOT's authors: its 'model' is not tensors by name")
         model = ModelConfig(iterations=iterations, average="guarded")
-        # Nothing in the file says how many points it was trained with; 2048 is quick, and all that the first one knows.
+        # The file does not say how many points it was trained with; 2048 is fast, and right for the first one.
         return Config(model, Clouds(points=2048, scenes=600)), NoFacts(), from_published(weights)
 
     def losses(self, ctx: Ctx, model: FLOT, batch: Any) -> Mapping[str, Tensor]:
-        """Eq. 9: the mean over the coordinates of all points whose flow is known."""
+        """Eq. 9: the mean absolute error over the coordinates of all points whose flow is known."""
         error = (model(batch["p"], batch["q"])["flow"] - batch["flow"]).abs().sum(-1)
         mask = batch["mask"]
         return {"l1": (error * mask).sum() / (3 * mask.sum().clamp_min(1))}
 
     def evaluate(self, ctx: Ctx, model: FLOT, data: Drawn) -> Mapping[str, float]:
-        """One pass over the random points of each scene; the mean over scenes, each counting the same."""
+        """Scores on random points of each scene, averaged over scenes with equal weight."""
         rows = []
         for batch in ctx.batches(data, 1, "scenes"):
             flows = model(batch["p"], batch["q"])
@@ -85,7 +85,7 @@ class FLOTSystem(System[Config, NoFacts, FLOT, Drawn, Flow]):
             rows.append({name: float(score[0]) for name, score in scores.items()})
         known = [row for row in ctx.gather(rows) if not math.isnan(row["epe"])]
         if not known:
-            raise VergenceError("no scene has a point whose flow is known: there is nothing to judge")
+            raise VergenceError("no scene has a point whose flow is known: there is nothing to evaluate")
         means = {name: sum(row[name] for row in known) / len(known) for name in known[0]}
         if model.settings.matching == "transport":
             means |= {"eps": float(model.eps), "power": float(model.power) if model.settings.iterations else 0.0}
@@ -101,7 +101,7 @@ class FLOTSystem(System[Config, NoFacts, FLOT, Drawn, Flow]):
         return predict.render(ctx, inputs, result)
 
     def pictures(self, ctx: Ctx, models: Mapping[str, FLOT], data: Drawn) -> Sequence[Artifact]:
-        """Held-out scenes, moved by the truth and by what every network found."""
+        """Draws held-out scenes moved by the true flow and by each network's."""
         rows = []
         for index in range(min(3, len(data))):
             scene = {name: value.unsqueeze(0).to(ctx.device) for name, value in data[index].items()}

@@ -9,8 +9,8 @@ ABOUT = About(
     venue="ICCV 2021",
     tasks=("image classification", "action recognition", "video re-identification"),
     summary=(
-        "A layer in which every position of a feature map looks at every other is a graph filter: choose the affinity, "
-        "its normalisation and the filter. The spectral nonlocal block (SNL) takes a symmetric affinity and a "
+        "A layer in which every position of a feature map attends to every other is a graph filter, defined by its "
+        "affinity, normalisation and filter. The spectral nonlocal block (SNL) uses a symmetric affinity and a "
         "first-order Chebyshev filter with both weights free."
     ),
     key="zhu2021unifying",

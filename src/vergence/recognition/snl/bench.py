@@ -1,5 +1,5 @@
-"""The blocks against direct transcriptions of their definitions, on pictures and on clips, and what a block costs in a
-network: forward and backward."""
+"""Cost of the blocks, forward and backward: against direct transcriptions of their definitions, on pictures and clips,
+and within a network."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ PICTURES = {
     1024: tuple(block for block in LABELS if block != "cgnl"),
     4096: ("nl", "nl-dot", "nl-concatenation", "a2", "snl"),
 }
-"""By number of positions, the blocks that are run. A dense form takes seconds on many positions where it multiplies or
-inverts N x N matrices, and CGNL's has (N·m) x (N·m) of them."""
+"""By number of positions, the blocks that are run. With many positions, dense forms that multiply or invert N x N
+matrices take seconds, and CGNL's matrix is (N·m) x (N·m)."""
 PRODUCTS, PUBLIC = "column and row products", "the public code"
 FORMS = {PRODUCTS: two_products, PUBLIC: stacked_powers}
 
@@ -47,7 +47,7 @@ Work = Callable[[], Any]
 
 
 def contests() -> Iterator[Contest]:
-    """Blocks with 32 inner channels on 64, on few positions and on many; then an I3D with one."""
+    """Blocks with 64 channels, 32 inner, on few positions and on many; then an I3D with one block."""
     for positions, blocks in PICTURES.items():
         for block in blocks:
             usual = [PRODUCTS] if block == "cc" else []
@@ -72,7 +72,7 @@ def _square(positions: int) -> tuple[int, int]:
 
 
 def work(block: str, positions: int, form: str) -> Work:
-    """One call of a block on a picture in a form, forward and backward."""
+    """Forward and backward pass of a block on a picture, in the given form."""
     return _work(block, _square(positions), form)
 
 
@@ -93,7 +93,7 @@ def _work(block: str, grid: tuple[int, ...], form: str) -> Work:
 
 
 def _on_clips() -> Iterator[Contest]:
-    """Maps of 8 frames, and maps of so many positions that a dense form would hold gigabytes."""
+    """Maps of 8 frames, and maps with so many positions that a dense form would need gigabytes."""
     small, long = (8, 14, 14), (16, 28, 28)
     yield _on_clip("nl", small, "dense")
     yield _on_clip("snl", small, "dense")
@@ -113,11 +113,11 @@ def _on_clip(block: str, grid: tuple[int, ...], *rivals: str) -> Contest:
 
 CLIP = (1, 8, 3, 112, 112)
 PLACES = ("layer3.4", "layer1.1")
-"""Where a block is put in an I3D: the published place, of which the clip has 7 x 7, and one of 4 x 28 x 28."""
+"""Places of a block in an I3D: the published one, with 7 x 7 positions, and one with 4 x 28 x 28."""
 
 
 class Seat(nn.Module):
-    """A place in a network for a block with a number of channels; it may be empty."""
+    """A slot in a network for a block; it may be empty."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -130,20 +130,20 @@ class Seat(nn.Module):
 
 @cache
 def _network() -> ResNet3d:
-    """One I3D for all contestants, so that they differ in nothing but the block."""
+    """One I3D shared by all contestants, which differ only in the block."""
     torch.manual_seed(0)
     return ResNet3d(101, at=PLACES, insert=Seat)
 
 
 def _in_a_network() -> Iterator[Contest]:
-    """A step of training without its optimiser, on one clip."""
+    """Forward and backward pass of an I3D on one clip."""
     for place in PLACES:
         rivals = {"no block": _step(place), "dense NL": _step(place, "nl", "dense")}
         yield Contest(f"i3d-{place}", f"I3D with SNL after {place}", _step(place, "snl"), rivals)
 
 
 def _step(place: str, block: str = "", form: str = "ours") -> Work:
-    """The network is built when it is first run: it is large, and most processes that list contests run others."""
+    """Builds the network on the first run: it is large, and most processes that list contests run others."""
     built: list[NonlocalBlock] = []
 
     def run() -> None:

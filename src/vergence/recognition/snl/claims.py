@@ -1,4 +1,4 @@
-"""What the appendix says that can be found false, and what follows from its formulas."""
+"""The appendix's claims and consequences of its formulas, as tests that can fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vergence.recognition.snl.exact import (
 
 
 def _more_on_large(of: Mapping[str, Mapping[str, float]]) -> float:
-    """By how much the lead of one block over another is greater on large objects than on small ones."""
+    """How much larger the lead of one block over another is on large objects than on small ones."""
     large, small = (of["better"][metric] - of["worse"][metric] for metric in ("large", "small"))
     return large - small
 

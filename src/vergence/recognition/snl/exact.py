@@ -1,4 +1,4 @@
-"""What follows from the appendix's formulas, measured in float64: the functions behind the exact claims."""
+"""The functions behind the exact claims: consequences of the appendix's formulas, measured in float64."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _case(name: str, inner: int | None = None) -> tuple[NonlocalBlock, Tensor]:
 
 
 def is_its_formula(*names: str) -> Callable[[Evidence], float]:
-    """How far blocks, as graph and filter, are from their papers' formulas, forward and backward."""
+    """Difference of blocks, as graph and filter, from their papers' formulas, forward and backward."""
 
     def measure(_: Evidence) -> float:
         worst = 0.0
@@ -62,13 +62,13 @@ def criss_cross_sees_its_cross(_: Evidence) -> float:
 
 
 def eigenvalues_are_bounded(_: Evidence) -> float:
-    """How far the spectrum of the block's own affinity leaves [-1, 1]."""
+    """How far the spectrum of the block's affinity exceeds [-1, 1]."""
     block, x = _case("snl")
     return float(torch.linalg.eigvalsh(block.affinity(x).rows(torch.arange(24)).detach()).abs().max()) - 1
 
 
 def snl_is_spectral(_: Evidence) -> float:
-    """With scalar weights, ``Z θ₀ + A Z θ₁ = U (θ₀ + θ₁ Λ) Uᵀ Z`` for the eigenvectors of the matrix written out."""
+    """With scalar weights, ``Z θ₀ + A Z θ₁ = U (θ₀ + θ₁ Λ) Uᵀ Z`` for the eigenvectors of the dense matrix."""
     block, x, values, vectors = _spectrum()
     ours = chebyshev(block.affinity(x), x, _scalars(0.7, -1.3))
     return apart(ours, _response(0.7 - 1.3 * values, vectors, x))
@@ -102,8 +102,8 @@ def gsnl_is_snl(_: Evidence) -> float:
 
 
 def the_printed_zoom_is_none(_: Evidence) -> float:
-    """Eq. 22 is ``Z V₁ + L² Z V₂`` with ``V₁ = W₁ + 2 W₂`` and ``V₂ = 2 W_h W₂``; and any ``V₁``, ``V₂`` come out of it
-    with ``W_h = I/2``, that is without a zoom to be learnt."""
+    """Eq. 22 is ``Z V₁ + L² Z V₂`` with ``V₁ = W₁ + 2 W₂`` and ``V₂ = 2 W_h W₂``; and any ``V₁``, ``V₂`` are obtained
+    with ``W_h = I/2``, that is without a learnt zoom."""
     block, x = _case("cayleysnl-relu")
     matrix = block.affinity(x).dense()
     laplacian = torch.eye(24, dtype=torch.float64) - matrix
@@ -127,7 +127,7 @@ def cayley_is_spectral(_: Evidence) -> float:
 
 
 def only_the_true_cayley_is_bounded(_: Evidence) -> float:
-    """How far ``2 Re C`` leaves [-2, 2] for any zoom; infinite if Eq. 22, ``2 (h²L² + I)``, stayed within it too."""
+    """How far ``2 Re C`` exceeds [-2, 2] for any zoom; infinite if Eq. 22, ``2 (h²L² + I)``, stayed within it too."""
     block, x = _case("snl")
     affinity, eye = block.affinity(x), torch.eye(24, dtype=torch.float64).expand(2, 24, 24)
     beyond = -2.0
@@ -157,7 +157,7 @@ def _scalars(*values: float) -> list[Tensor]:
 
 
 def parameters_match(_: Evidence) -> float:
-    """How far the counts of the public code's 1000-way PreResNet-56 are missed, added up."""
+    """Summed difference from the parameter counts of the public code's 1000-way PreResNet-56."""
     published: dict[Block, int] = {
         "none": 1_190_008,
         "nl": 1_198_328,
@@ -174,11 +174,11 @@ def parameters_match(_: Evidence) -> float:
 
 
 def only_snl_represents_every_filter(_: Evidence) -> float:
-    """How far the blocks, with their best output weights, stay from ``y = αx + βAx`` (the residual included).
+    """Error of the blocks, with their best output weights, for the target ``y = αx + βAx`` (including the residual).
 
     The affinity is fixed and the node features are the input (``g`` is the identity), so the best weights are a least
-    squares problem. NL adds ``A x W`` and NS ``(A x - x) W`` to ``x``: were either of them exact for a target with
-    α ≠ 1 and α + β ≠ 1, the claim would say too much, and this is infinite.
+    squares problem. NL adds ``A x W`` and NS ``(A x - x) W`` to ``x``: if either of them were exact for a target
+    with α ≠ 1 and α + β ≠ 1, the claim would be wrong, and this is infinite.
     """
     worst = 0.0
     for alpha, beta in ((0.3, 0.4), (2.0, -1.5), (-0.5, 0.9)):
@@ -190,7 +190,7 @@ def only_snl_represents_every_filter(_: Evidence) -> float:
 
 
 TARGETS = {"low-pass": (0.0, 1.0), "high-pass": (1.0, -1.0), "all-pass": (1.0, 0.0)}
-"""``y = αx + βAx``: what the others have, what is here and not there, and what came in."""
+"""``y = αx + βAx``: the average of the others, the difference from it, and the input."""
 REACHED = {
     "nl": {"high-pass", "all-pass"},
     "ns": {"low-pass", "all-pass"},
@@ -203,7 +203,7 @@ REACHED = {
 
 
 def each_block_reaches_its_targets(_: Evidence) -> float:
-    """How far blocks with their best weights stay from the targets they are said to reach, residual included; infinite
+    """Error of blocks with their best weights for the targets they are said to reach, including the residual; infinite
     if one came within 0.001 of another target. (The zooms of the Cayley filters are 1.)"""
     worst = 0.0
     for name, reached in REACHED.items():
@@ -217,19 +217,19 @@ def each_block_reaches_its_targets(_: Evidence) -> float:
 
 
 def _misfit(name: str, alpha: float, beta: float) -> float:
-    """How far a block with its best output weights stays from ``αx + βAx`` on its own affinity, with g the identity."""
+    """Error of a block with its best output weights for ``αx + βAx`` on its own affinity, with g the identity."""
     block, x = _case(name, inner=12)
     affinity = block.affinity(x)
     wanted = (alpha - 1) * x + beta * (affinity @ x)  # the block adds to x
     inputs = torch.eye(12, dtype=torch.float64)
     with torch.no_grad():
         named = dict(block.filter.named_parameters())
-        for fixed in ("wh.weight", "zoom"):  # what stands between the output weights and makes them no linear problem
+        for fixed in ("wh.weight", "zoom"):  # fixed, so that the output weights are a linear problem
             if fixed in named:
                 named.pop(fixed).copy_(inputs if fixed == "wh.weight" else torch.tensor(1.0))
         outputs = list(named.values())
         responses = []
-        for weight in outputs:  # what each output weight alone lets through, as columns
+        for weight in outputs:  # the response of each output weight alone, as columns
             for other in outputs:
                 other.copy_(inputs if other is weight else torch.zeros_like(inputs))
             responses.append(block.filter(affinity, x, x))
@@ -241,11 +241,12 @@ def _misfit(name: str, alpha: float, beta: float) -> float:
 
 
 def large_objects_lie_low(_: Evidence) -> float:
-    """An object of n positions that are alike, on a ground of positions that are alike to nothing: how far the mean
-    frequency of its signal, on SNL's own graph, is from the closed form; infinite if a larger one does not lie lower.
+    """For an object of n equal positions on a background of mutually different ones: error of the closed form of the
+    mean frequency of its signal on SNL's graph; infinite if a larger object does not lie lower.
 
     Its signal is ``√d`` on the object and zero elsewhere (``√d`` everywhere is the frequency 0). With an affinity of ε
-    to what is not alike, the mean of ``L`` over it is what leaves the object over all it has: ``ε(N-n)/(n + ε(N-n))``.
+    between different positions, the mean of ``L`` over it is the share of the object's weight that leaves it:
+    ``ε(N-n)/(n + ε(N-n))``.
     """
     count, epsilon, worst, before = 196, 0.02, 0.0, 1.0
     graph = Graph("relu", symmetrise=True, normalise="symmetric")
@@ -254,7 +255,7 @@ def large_objects_lie_low(_: Evidence) -> float:
         alike[:size] = alike[0]
         features = torch.cat([(1 - epsilon) ** 0.5 * alike, alike.new_full((count, 1), epsilon**0.5)], 1)[None]
         matrix = connect(features, features, graph).dense()[0]
-        signal = (torch.arange(count) < size).double()  # one degree for all of the object: √d is a constant there
+        signal = (torch.arange(count) < size).double()  # all of the object has one degree, so √d is constant there
         measured = 1 - float(signal @ matrix @ signal / (signal @ signal))
         leaves = epsilon * (count - size)
         worst = max(worst, abs(measured - leaves / (size + leaves)))
@@ -265,9 +266,9 @@ def large_objects_lie_low(_: Evidence) -> float:
 
 
 def a_small_band_takes_a_true_zoom(_: Evidence) -> float:
-    """By how much a response that stays within [-1, 1] can differ between frequency 0 and δ: how far the operators are
+    """How much a response within [-1, 1] can differ between frequency 0 and δ: difference of the operators
     from ``δ`` (first order), ``δ²/2`` (Eq. 22) and ``2 (1 + 1/(4h²)) h²δ² / (1 + h²δ²)`` (Eq. 20, zoom h); infinite
-    unless Eq. 20 with the zoom 1/δ sets a narrow band apart best and Eq. 22 worst.
+    unless Eq. 20 with the zoom 1/δ separates a narrow band best and Eq. 22 worst.
 
     Each response is a number and a number times one monotone function b of the frequency, so the best one goes from -1
     to 1 over [0, 2], and differs by ``2 (b(δ) - b(0)) / (b(2) - b(0))``.
@@ -275,7 +276,7 @@ def a_small_band_takes_a_true_zoom(_: Evidence) -> float:
     worst = 0.0
     for width in (0.5, 0.1, 0.01):
         frequencies = torch.tensor([0.0, width, 2.0], dtype=torch.float64)
-        graphs = DenseAffinity((1 - frequencies)[:, None, None])  # of one node each: its eigenvalue is the matrix
+        graphs = DenseAffinity((1 - frequencies)[:, None, None])  # graphs of one node, whose eigenvalue is the matrix
         one = torch.ones(3, 1, 1, dtype=torch.float64)
         zoom = 1 / width
         responses = {

@@ -26,22 +26,22 @@ from vergence.nn.stages import Insert, Stages
 from vergence.recognition.snl.settings import ForPictures, ForTracklets, ModelConfig
 
 Network = Stages | VideoTransformer
-"""A network with room for nonlocal blocks: ``inserted`` has them by place."""
+"""A network that takes nonlocal blocks; ``inserted`` has them by place."""
 
 _MAKERS: Mapping[str, Callable[..., Network]] = {
-    # One block per stage and half the width: it must not see from one side of a picture to the other.
+    # One block per stage and half the width: its receptive field must not span both sides of a picture.
     "preresnet-tiny": partial(PreResNet, depths=(1, 1, 1), widths=(8, 16, 32)),
     "preresnet20": partial(PreResNet, depths=(3, 3, 3)),
     # What the authors call PreResNet-56: nine bottlenecks per stage, 83 layers.
     "preresnet56-bottleneck": partial(PreResNet, depths=(9, 9, 9), block="bottleneck"),
-    # What is usually called so: nine basic blocks per stage, no 1x1 convolution before the average.
+    # The usual PreResNet-56: nine basic blocks per stage, no 1x1 convolution before the average.
     "preresnet56-basic": partial(PreResNet, depths=(9, 9, 9), head="plain"),
     "resnet18": partial(ResNet, depths=(2, 2, 2, 2), block="basic"),
     "resnet50": partial(ResNet, depths=(3, 4, 6, 3), block="bottleneck"),
     "i3d-tiny": partial(ResNet3d, depths=(1, 1, 1), widths=(4, 8, 16), stem="small"),
     "i3d50": ResNet3d,
     "resnext3d-tiny": partial(ResNet3d, depths=(1, 1, 1), widths=(8, 16, 32), stem="small", groups=4, expansion=2),
-    # What MARS is trained as: the ResNeXt-101 of the public 3D ResNets.
+    # The network of MARS: the ResNeXt-101 of the public 3D ResNets.
     "resnext3d101": partial(ResNet3d, depths=(3, 4, 23, 3), widths=(128, 256, 512, 1024), groups=32, expansion=2),
     "p3d-tiny": partial(P3DResNet, depths=(1, 1, 1), widths=(4, 8, 16), stem="small"),
     "p3d63": P3DResNet,
@@ -55,7 +55,7 @@ _WITH_DROPOUT = ("preresnet", "i3d", "resnext3d", "p3d", "vtn")
 
 
 def build(model: ModelConfig, classes: int) -> Network:
-    """The network for a number of classes."""
+    """Builds the network for ``classes`` classes."""
     options: dict[str, Any] = {}
     insert = _insert(model)
     if model.backbone.startswith("vtn"):
@@ -68,7 +68,7 @@ def build(model: ModelConfig, classes: int) -> Network:
         options["block_over"] = model.over
     network = _MAKERS[model.backbone](classes, **options)
     if model.backbone in get_args(ForPictures):
-        # A quarter faster on a CPU; and tokens (B, N, C) are then the map as it lies in memory.
+        # A quarter faster on a CPU; and tokens (B, N, C) are then a view of the map.
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
 
@@ -81,8 +81,8 @@ def _insert(model: ModelConfig) -> Insert | None:
 
 
 def load_backbone(network: Network, state: Mapping[str, Tensor]) -> str:
-    """Start from published weights of the backbone; those of an image network are inflated where the backbone sees
-    clips. Returns a sentence that says what is new."""
+    """Loads published weights into the backbone; those of an image network are inflated for backbones that take clips.
+    Returns a sentence that says which weights are new."""
     backbone = network.encoder if isinstance(network, VideoTransformer) else network
     new = inflate(backbone, state)
     parts = "blocks" if "fc.weight" in set(backbone.state_dict()) - set(new) else "blocks and classifier"
@@ -104,10 +104,10 @@ def blocks(network: Network) -> dict[str, NonlocalBlock | SharedAffinity]:
 def attention(
     network: Network, pictures: Tensor, points: Sequence[tuple[float, float]]
 ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
-    """The logits for pictures (B, 3, H, W) or clips (B, T, 3, H, W); for every nonlocal block what ``points`` look at,
-    (B, P, h, w) or (B, P, t, h, w); and the maps that the blocks got.
+    """The logits for pictures (B, 3, H, W) or clips (B, T, 3, H, W), the attention maps of ``points`` for every
+    nonlocal block, (B, P, h, w) or (B, P, t, h, w), and the feature maps that went into the blocks.
 
-    Points are (x, y) as shares of the width and height; of a clip, in its middle frame.
+    Points are (x, y) as fractions of the width and height; of a clip, in its middle frame.
     """
     inserted = blocks(network)
     logits, inputs = caught(inserted, lambda: network(pictures), inputs=True)

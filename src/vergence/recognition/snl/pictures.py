@@ -1,4 +1,4 @@
-"""What the unified view lets one see: where a point looks, the spectrum of the graph, and how a block filters it."""
+"""Pictures of nonlocal blocks: attention of a point, spectrum of the graph, and response of the filter."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from vergence.recognition.snl.predict import Shares
 from vergence.recognition.snl.settings import Footage, Tracklets
 
 MOST = 1600
-"""Positions of a graph whose matrix is written out for its eigenvalues."""
+"""Largest number of positions for which the dense matrix is formed for its eigenvalues."""
 STEPS = 101
 
-# What points look at --------------------------------------------------------------------------------------------------
+# Attention of points --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a network sees of a picture, the points in it, and its blocks' attention (P, h, w)."""
+    """The network input of a picture, the points in it, and the attention maps of the blocks (P, h, w)."""
 
     seen: Tensor
     points: tuple[Point, ...]
@@ -54,7 +54,7 @@ class Look:
 
 
 def inside(points: Sequence[Point], region: tuple[float, float, float], of: str = "") -> Shares:
-    """Points in pixels of a picture as shares of the square that a network sees of it: left, top and side."""
+    """Points from pixels of a picture to fractions of the region that a network gets: left, top and side."""
     left, top, side = region
     shares = [((p.x - left) / side, (p.y - top) / side) for p in points]
     for point, (x, y) in zip(points, shares, strict=True):
@@ -68,7 +68,7 @@ def inside(points: Sequence[Point], region: tuple[float, float, float], of: str 
 
 @dataclass(frozen=True)
 class Attended:
-    """What the points of a clip look at through one block: a heading, and heats (P, t, h, w); t may be fewer than the
+    """Attention of the points of a clip in one block: a heading, and heat maps (P, t, h, w); t may be fewer than the
     frames of the clip."""
 
     heading: str
@@ -76,7 +76,7 @@ class Attended:
 
 
 def attended(model: Network, seen: Tensor, shares: Shares, heading: Callable[[str, Tensor], str]) -> list[Attended]:
-    """For every block of a network that sees a whole clip (T, 3, H, W) at once; ``heading(place, logits)``."""
+    """Attention in every block that works on a whole clip (T, 3, H, W) at once; ``heading(place, logits)``."""
     logits, maps, _ = attention(model, seen[None], shares)
     return [
         Attended(heading(place, logits[0]), heats[0].float().cpu())
@@ -89,7 +89,7 @@ def clip_rows(
     data: Footage | Tracklets, clip: Tensor, shares: Shares, count: int, title: str, looks: Sequence[Attended]
 ) -> list[list[Panel]]:
     """``count`` frames of a clip (T, 3, H, W) and the middle one as a row of panels, and below them one row per block
-    and point: what points of the middle frame look at."""
+    and point: the attention of points of the middle frame."""
     mean, std = (clip.new_tensor(values).view(3, 1, 1) for values in (data.mean, data.std))
     frames = [fitted(frame.clamp(0, 1)) for frame in clip * std + mean]
     middle, (height, width) = len(frames) // 2, frames[0].shape[-2:]
@@ -106,7 +106,7 @@ def clip_rows(
     rows = [row([frames[t] for t in chosen], title, marks)]
     for look in looks:
         for number, (heat, mark) in enumerate(zip(look.heats, marks, strict=True), 1):
-            # Side by side, so that all frames have one scale: it is one graph.
+            # Side by side, so that all frames share a scale: it is one graph.
             over = overlay(
                 torch.cat([frames[t] for t in chosen], -1),
                 torch.cat([heat[t * len(heat) // len(frames)] for t in chosen], -1),
@@ -121,9 +121,9 @@ def clip_rows(
 
 @torch.no_grad()
 def eigenvalues(block: NonlocalBlock, x: Tensor) -> Tensor | None:
-    """Of the affinity of maps (B, C, ...), complex (B, K); None where the graph is too large to write out.
+    """Eigenvalues of the affinity of maps (B, C, ...), complex (B, K); None if the graph is too large.
 
-    A product of thin factors has the non-zero eigenvalues of the small product the other way round.
+    A product of thin factors has the non-zero eigenvalues of the small product in reverse order.
     """
     affinity = block.affinity(x.flatten(2).mT.double(), x.shape[2:])
     if isinstance(affinity, FactoredAffinity) and affinity.left.shape[-1] < affinity.left.shape[-2]:
@@ -138,29 +138,30 @@ def eigenvalues(block: NonlocalBlock, x: Tensor) -> Tensor | None:
 
 @torch.no_grad()
 def response(block: NonlocalBlock, values: Tensor) -> Tensor:
-    """By how much a block scales what it gets at frequencies ``values`` (K,) of its affinity: the singular values of
-    ``I + W_g G(λ) γ/σ``, residual and BatchNorm included, (K, C), largest first.
+    """Gain of a block at eigenvalues ``values`` (K,) of its affinity: the singular values of ``I + W_g G(λ) γ/σ``,
+    including residual and BatchNorm, (K, C), largest first.
 
-    A graph of one node that looks at itself by λ has the eigenvalue λ: the block's own filter on it is G(λ).
+    A graph of one node with a self-loop of weight λ has the eigenvalue λ: the block's filter on it is G(λ).
     """
     count, inputs = len(values), torch.eye(block.channels, dtype=torch.float64)
     z = block.g(inputs)[:, None].repeat(count, 1, 1)  # every channel alone, for every frequency
     matrix = values.repeat_interleave(len(inputs))[:, None, None]
-    if isinstance(block, CompactGeneralised):  # there channels are nodes too, in groups
+    if isinstance(block, CompactGeneralised):  # its channels are nodes too, in groups
         matrix = matrix[:, None] * torch.eye(block.g.out_features // block.groups, dtype=torch.float64)
     filtered = block.filter(DenseAffinity(matrix), z, z)[:, 0].unflatten(0, (count, -1))  # (K, C, C)
     return torch.linalg.svdvals(inputs + filtered * _scale(block.norm))
 
 
 def _scale(norm: nn.Module) -> Tensor:
-    """What stands behind the filter, as one factor per channel; GroupNorm's depends on what it gets and is left out."""
+    """The normalisation after the filter as one factor per channel; GroupNorm's statistics depend on the input and are
+    left out."""
     if isinstance(norm, nn.BatchNorm1d):
         return norm.weight / (norm.get_buffer("running_var") + norm.eps).sqrt()
     return norm.get_parameter("weight" if isinstance(norm, nn.GroupNorm) else "gamma")
 
 
 def spectra(path: Path, models: Mapping[str, Network], batch: Tensor) -> list[Artifact]:
-    """For the first block of every network: the eigenvalues of its graph on a batch, and its response over them."""
+    """Plots, for the first block of every network, the eigenvalues of its graph on a batch, and its response."""
     pairs = {name: pair for name, model in models.items() if (pair := _first(model, batch))}
     if not pairs:
         return []
@@ -175,16 +176,16 @@ def spectra(path: Path, models: Mapping[str, Network], batch: Tensor) -> list[Ar
     axes[0, 0].set_ylabel("imaginary part", fontsize=8)
     axes[1, 0].set_ylabel("gain of the block", fontsize=8)
     caption = (
-        "The graph that each trained block makes of held-out data. Above: the eigenvalues of its affinity, with the "
-        "unit circle (a symmetric, normalised one has real eigenvalues from -1 to 1). Below: by how much the block, "
-        "its residual included, scales what it gets at each eigenvalue: the mean over channels (line) and from the "
-        "least to the greatest (shaded); ticks are the eigenvalues. A gain of 1 everywhere does nothing."
+        "The graph of each trained block on held-out data. Above: the eigenvalues of its affinity, with the unit "
+        "circle (a symmetric, normalised one has real eigenvalues from -1 to 1). Below: the gain of the block, with "
+        "its residual, at each eigenvalue: the mean over channels (line) and the range over channels (shaded); "
+        "ticks are the eigenvalues. A gain of 1 everywhere is the identity."
     )
     return [Artifact("image", saved(drawn, path), caption)]
 
 
 def _first(network: Network, batch: Tensor) -> tuple[NonlocalBlock, Tensor] | None:
-    """A copy of the first nonlocal block of a network, in float64, and what it gets."""
+    """A copy of the first nonlocal block of a network, in float64, and its input."""
     inputs = attention(network, batch, [])[2]
     for place, block in blocks(network).items():
         inner = block.units[0] if isinstance(block, SharedAffinity) else block

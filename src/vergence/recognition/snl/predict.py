@@ -1,4 +1,4 @@
-"""Results of prediction: labels of pictures and videos, or matches of a tracklet, and what chosen points look at."""
+"""Results of prediction: labels of pictures and videos, or matches of a tracklet, and attention of chosen points."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from vergence.core.files import write_table
 from vergence.reid.results import Match
 
 Shares = Sequence[tuple[float, float]]
-"""Points (x, y) as shares of the width and height of what a network sees."""
+"""Points (x, y) as fractions of the width and height of the network input."""
 SHOWN = 5
-"""Labels that are listed of each file."""
+"""Number of labels listed per file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +29,13 @@ class Labels(Result):
     classes: tuple[str, ...]
     """Names of the classes."""
     labels: tuple[str, ...]
-    """The likeliest class of each file."""
+    """The most likely class of each file."""
     scores: Tensor
     """Probabilities, (N, classes)."""
     points: tuple[Shares, ...]
-    """For each file the points whose attention was taken, as shares of what the network sees."""
+    """For each file the points whose attention is shown, as fractions of the network input."""
     attention: tuple[Mapping[str, Tensor], ...]
-    """For each file and nonlocal block, what the points look at: (P, h, w), or (P, t, h, w) of a clip."""
+    """For each file and nonlocal block, the attention maps of the points: (P, h, w), or (P, t, h, w) of a clip."""
 
     def summary(self) -> Mapping[str, Any]:
         return {
@@ -44,7 +44,7 @@ class Labels(Result):
         }
 
     def best(self, number: int, count: int = SHOWN) -> list[tuple[str, float]]:
-        """The likeliest labels of a file with their probabilities."""
+        """The most likely labels of a file with their probabilities."""
         scores = self.scores[number]
         return [(self.classes[i], float(scores[i])) for i in scores.argsort(descending=True)[:count].tolist()]
 
@@ -60,9 +60,9 @@ class Matches(Result):
     searched: int
     """The number of tracklets in the gallery."""
     points: Shares
-    """Points of the query's middle frame whose attention was taken, as shares of its width and height."""
+    """Points of the query's middle frame whose attention is shown, as fractions of its width and height."""
     attention: Mapping[str, Tensor]
-    """For each nonlocal block, what the points look at in all frames of the query's first clip: (P, t, h, w)."""
+    """For each nonlocal block, the attention of the points in all frames of the query's first clip: (P, t, h, w)."""
 
     def summary(self) -> Mapping[str, Any]:
         nearest = {
@@ -72,7 +72,7 @@ class Matches(Result):
 
 
 def labels_table(path: Path, result: Labels) -> Artifact:
-    """Files with their likeliest labels, as a table."""
+    """Writes a table of files with their most likely labels."""
     count = min(SHOWN, len(result.classes))
     heading = [f"{word} {rank}" for rank in range(1, count + 1) for word in ("label", "probability")]
     rows = [

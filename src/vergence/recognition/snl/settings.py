@@ -1,4 +1,4 @@
-"""SNL's settings: configs of three tasks, inputs, presets, variants, metrics, and the paper's own figures."""
+"""SNL's settings: configs of three tasks, inputs, presets, variants, metrics, and the numbers reported in the paper."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ Backbone = Literal[ForPictures, ForClips, ForTracklets]
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Which network, which block, and where."""
+    """Backbone, nonlocal block and its place."""
 
     backbone: Backbone = "preresnet56-bottleneck"
     """The network: for pictures, for clips (i3d, resnext3d, p3d, vtn) or for tracklets (tp)."""
     block: Block = "snl"
-    """The nonlocal block; of a video transformer, what stands in the place of its attention (none: its own)."""
+    """The nonlocal block; in a video transformer it replaces the attention (none: keep the attention)."""
     at: tuple[str, ...] = ("layer1.1",)
-    """The residual blocks it comes after: layer1.1 is the second of the first stage. Not of a video transformer."""
+    """Residual blocks that it follows: layer1.1 is the second of the first stage. Not used in a video transformer."""
     inner: int = 0
-    """Width of the block's embeddings (0: half its channels; of criss-cross, an eighth)."""
+    """Width of the block's embeddings (0: half its channels; for criss-cross an eighth)."""
     units: int = 1
-    """Blocks in a row at each place, with one affinity for all of them."""
+    """Consecutive blocks at each place, sharing one affinity."""
     over: Literal["clip", "frame"] = "clip"
-    """tp: what a block sees at a time, all frames or each by itself."""
+    """tp: the graph of a block spans all frames of a clip, or each frame by itself."""
     dropout: float = 0.5
-    """Before the classifier; plain ResNets have none."""
+    """Dropout rate before the classifier; plain ResNets have none."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.dropout < 1:
-            raise VergenceError(f"dropout is a share from 0 to below 1, got {self.dropout}")
+            raise VergenceError(f"dropout is from 0 to below 1, got {self.dropout}")
         if not 0 <= self.inner <= 65_536:
             raise VergenceError(f"inner is a number of channels (0: half of the block's), got {self.inner}")
         if not 1 <= self.units <= 1000:
@@ -64,18 +64,18 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class Pictures(PictureView):
-    """Pictures to classify, and how they are cut."""
+    """Source of the pictures, and their crops and augmentation."""
 
     source: Source = EMBEDDED
     """embedded, cifar10:PATH, cifar100:PATH, cub:PATH, folder:PATH, or a plain PATH to class folders."""
     missing: Missing = "refuse"
-    """cub: a picture that the lists name and that is not there: refuse, or leave it out (named and counted)."""
+    """cub: what to do with a listed picture that is missing: raise an error, or leave it out and report it."""
     scene: Literal["relation", "sizes"] = "relation"
     """embedded: marks of one size, or small marks in one half of the pictures and large ones in the other."""
     count: int = 4800
-    """embedded: pictures to train on; a quarter as many to validate and to test."""
+    """embedded: number of training pictures; a quarter as many for validation and test."""
     noise: float = 0.15
-    """embedded: grain of the ground."""
+    """embedded: standard deviation of the noise."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,20 +87,20 @@ class Pictures(PictureView):
 
 @dataclass(frozen=True)
 class Footage(ClipView):
-    """Videos to classify, and how clips are cut of them."""
+    """Source of the videos, and sampling of clips."""
 
     source: Source = EMBEDDED
     """embedded, ucf101:PATH, hmdb51:PATH, videos:PATH, or a plain PATH to class folders of videos or of folders of
     frames."""
     fold: Literal[1, 2, 3] = 1
-    """ucf101, hmdb51: which of the three ways to split."""
+    """ucf101, hmdb51: which of the three splits."""
     damaged: Literal["refuse", "skip-training", "skip"] = "refuse"
-    """A video that is missing or cannot be read: refuse to go on, take another one in training (it is named and
-    counted), or leave it out of evaluation too (the number that was is reported)."""
+    """A video that is missing or cannot be read: raise an error, take another one in training (it is reported), or
+    leave it out of evaluation too (the number left out is reported)."""
     count: int = 1600
-    """embedded: clips to train on; a quarter as many to validate and to test."""
+    """embedded: number of training clips; a quarter as many for validation and test."""
     clip: Scene = Scene()
-    """embedded: what the clips are like."""
+    """embedded: appearance and motion of the clips."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,24 +112,24 @@ class Footage(ClipView):
 
 @dataclass(frozen=True)
 class Tracklets(PersonView):
-    """Tracklets of people to find again, and how clips are cut of them."""
+    """Source of the tracklets, and sampling of clips."""
 
     source: Source = EMBEDDED
     """embedded, mars:PATH, ilids-vid:PATH, prid2011:PATH, tracklets:PATH, or a plain PATH to folders of tracklets."""
     frames: int = 4
-    """Frames of a clip."""
+    """Frames per clip."""
     most: int = 0
-    """Testing: clips of a tracklet at most, evenly spread (0: all, as published)."""
+    """Testing: at most this many clips per tracklet, evenly spread (0: all, as published)."""
     fold: int = 1
-    """ilids-vid, prid2011: which of the ten ways to split."""
+    """ilids-vid, prid2011: which of the ten splits."""
     missing: Missing = "refuse"
-    """A tracklet that a list names and that is not there: refuse to go on, or leave it out (named and counted)."""
+    """What to do with a listed tracklet that is missing: raise an error, or leave it out and report it."""
     each: int = 4
-    """Tracklets of an identity in a batch."""
+    """Tracklets per identity in a batch."""
     people: int = 128
-    """embedded: people to train on; half as many to validate and to test."""
+    """embedded: number of training identities; half as many for validation and test."""
     length: int = 8
-    """embedded: frames of a tracklet."""
+    """embedded: frames per tracklet."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -147,12 +147,12 @@ class Tracklets(PersonView):
 
 @dataclass(frozen=True)
 class Objective:
-    """What is minimised: cross-entropy, and what goes with it."""
+    """The loss: cross-entropy, with label smoothing and a triplet loss."""
 
     smoothing: float = 0.0
-    """Share of a label that is spread over all classes."""
+    """Label smoothing."""
     margin: float = 0.0
-    """tracklets: margin of the triplet loss with the hardest examples of a batch (0: without it)."""
+    """tracklets: margin of the batch-hard triplet loss (0: none)."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.smoothing < 1 or not self.margin >= 0:
@@ -178,10 +178,10 @@ class Config:
     """Pictures, videos or tracklets: the preset decides which."""
     objective: Objective = Objective()
     pretrained: str = ""
-    """Weights the backbone starts from: resnet50 (ImageNet), or a .safetensors or .pth file with the usual names."""
+    """Initial weights of the backbone: resnet50 (ImageNet), or a .safetensors or .pth file with the usual names."""
     train: Training = Training()
     seed: int = 0
-    """Decides everything random."""
+    """Random seed of everything."""
 
     def __post_init__(self) -> None:
         what, names = _BACKBONES[type(self.data)]
@@ -191,20 +191,20 @@ class Config:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Pictures or videos to label, or a tracklet to find again; and places whose attention to draw."""
+    """Pictures or videos to classify, or a query tracklet; and points whose attention is drawn."""
 
     images: Images
-    """Picture files, for weights of a network that classifies pictures."""
+    """Picture files, for weights of a picture classifier."""
     videos: Videos = ()
-    """Video files or folders of frames, for weights of one that classifies videos."""
+    """Video files or folders of frames, for weights of a video classifier."""
     query: Folder | None = None
-    """A tracklet (a folder of pictures of one person), for weights of one that finds people again."""
+    """A tracklet (a folder of pictures of one person), for weights of a re-identification network."""
     gallery: Folder | None = None
-    """A folder of tracklets, each a folder of pictures, to look in."""
+    """A folder of tracklets to search, each a folder of pictures."""
     top: int = 10
-    """The number of matches of the query to show."""
+    """Number of matches shown."""
     points: Points = ()
-    """Places to draw the attention of, as x,y in pixels of the picture or frame; if none is given, three in it."""
+    """Points whose attention is drawn, as x,y in pixels of the picture or frame; by default three."""
 
     def __post_init__(self) -> None:
         if self.top < 1:
@@ -214,11 +214,11 @@ class Inputs:
 _Channels = tuple[float, float, float]
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _ACTIVITYNET, _BYTES = (0.4501, 0.4225, 0.3901), (1 / 255, 1 / 255, 1 / 255)
-"""What the public 3D ResNets see: pixels from 0 to 255, less the mean of ActivityNet."""
+"""Input of the public 3D ResNets: pixels from 0 to 255, minus the mean of ActivityNet."""
 
 
 def _dropping(lr: float, epochs: int, batch: int, milestones: tuple[int, ...], every: int = 1) -> Training:
-    """SGD after 10 epochs of warm-up (the tenth has the full rate already), a tenth of the rate at milestones after."""
+    """SGD with 10 epochs of warm-up (the tenth has the full learning rate), then a tenth of it at each milestone."""
     at = tuple(10 + milestone for milestone in milestones)
     schedule = Schedule("multistep", unit="epoch", warmup=9, warmup_from=0.01, milestones=at)
     optimiser = Optimiser("sgd", lr=lr, momentum=0.9, weight_decay=1e-4, schedule=schedule)
@@ -236,7 +236,7 @@ def _resnet50(view: Pictures, batch: int, pretrained: str = "") -> Config:
 
 
 def _ucf101(model: ModelConfig, mean: _Channels = _MEAN, std: _Channels = _STD) -> Config:
-    """The paper gives no schedule: a short one that suits weights learnt on Kinetics."""
+    """The paper gives no schedule; this is a short one that suits weights trained on Kinetics."""
     optimiser = Optimiser("sgd", lr=0.01, momentum=0.9, weight_decay=1e-4,
                           schedule=Schedule("multistep", unit="epoch", milestones=(15, 25)))  # fmt: skip
     view = Footage(frames=16, stride=1, rate=0, clips=10, crops=1, size=112, resize=128, jitter=(128, 160), mean=mean,
@@ -245,7 +245,7 @@ def _ucf101(model: ModelConfig, mean: _Channels = _MEAN, std: _Channels = _STD) 
 
 
 def _temporal_pooling(source: str) -> Config:
-    """As the public code of temporal pooling: 8 identities with 4 tracklets of 4 frames in a batch."""
+    """As in the public code of temporal pooling: batches of 8 identities with 4 tracklets of 4 frames."""
     schedule = Schedule("step", unit="epoch", period=200)
     optimiser = Optimiser("adam", lr=3e-4, weight_decay=5e-4, schedule=schedule)
     return Config(
@@ -268,7 +268,7 @@ def _tiny_pictures(view: Pictures, every: int = 0) -> Config:
 
 
 def _tiny_clips(model: ModelConfig, lr: float, epochs: int, scene: Scene = Scene()) -> Config:
-    # Not mirrored: a mirrored turn is another one.
+    # No flips: mirroring changes the class.
     view = Footage(frames=4, stride=1, rate=0, crops=1, size=40, resize=40, jitter=(40, 40), flip=False,
                    std=(0.16, 0.16, 0.16), clip=scene)  # fmt: skip
     return Config(model, view, train=_quick(lr, epochs, batch=32, warmup=60))
@@ -278,7 +278,7 @@ PRESETS = {
     "tiny": _tiny_pictures(Pictures(56, 56, "flip"), every=1),
     "tiny-sizes": _tiny_pictures(Pictures(56, 56, "flip", scene="sizes", count=4224)),
     "tiny-video": _tiny_clips(ModelConfig("p3d-tiny", at=("layer2.0",), dropout=0.0), 0.01, epochs=8),
-    # Its transformer takes longer to learn: objects keep their places and are shaded more.
+    # The transformer learns more slowly, so objects do not move and have stronger shading.
     "tiny-vtn": _tiny_clips(ModelConfig("vtn-tiny", dropout=0.0), 0.003, epochs=12, scene=Scene(moving=0.0, shade=2.0)),
     "tiny-reid": Config(
         ModelConfig("resnet-tp-tiny", at=("layer2.0",)),
@@ -387,7 +387,7 @@ SETTINGS = Settings(
         "cross_entropy",
         steps=20,
         share=0.75,
-        # The relation takes hundreds of steps to learn; a few pictures are learnt by heart in tens.
+        # Learning the relation takes hundreds of steps; memorising a few pictures takes tens.
         changes={"data.count": 30, "train.batch": 15, "train.optimiser.schedule.warmup": 2},
     ),
     minutes=2.0,

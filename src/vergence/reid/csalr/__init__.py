@@ -9,8 +9,8 @@ ABOUT = About(
     venue="IJCAI 2020",
     tasks=("person re-identification", "retrieval"),
     summary=(
-        "Self-attention that is affordable in the early stages of a network: a grid of averaged landmarks looks at all "
-        "positions, and a low-rank approximation tells each position what to take from the landmarks. Shown on "
+        "Self-attention that is affordable in the early stages of a network: landmarks, averaged over a grid, attend "
+        "to all positions, and a low-rank approximation spreads the result back to each position. Evaluated on "
         "person re-identification with part-based descriptors (PCB)."
     ),
     key="chen2020compressed",

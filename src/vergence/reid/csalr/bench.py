@@ -1,4 +1,4 @@
-"""What attention costs: the module alone on the map of the first stage, and the whole network as in Table 5."""
+"""Cost of attention: the module alone on a first-stage feature map, and the whole network as in Table 5."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from vergence.reid.csalr.settings import Attention, ModelConfig
 
 CHANNELS, INNER, GRID = 256, 64, (24, 4)
 DENSE, DENSE_NETWORK, LARGER = "SA, dense", "PCB + SA, dense", "4 times the positions"
-"""Rivals that claims of cost name."""
+"""Rivals named by the claims about cost."""
 PAPER = {1: (1.90, 0.87), 2: (1.73, 0.79), 4: (1.57, 0.72), 8: (1.43, 0.65)}
-"""Table 5, by the number of groups: images per second of PCB + CSALR, over those of PCB + SA and of PCB."""
+"""Table 5, by number of groups: throughput of PCB + CSALR relative to PCB + SA and to PCB."""
 PAPER_MEMORY = {1: (1.82, 0.83), 2: (1.56, 0.72), 4: (1.35, 0.62), 8: (1.18, 0.54)}
-"""Table 5, by the number of groups: memory of PCB + SA and of PCB, over that of PCB + CSALR."""
+"""Table 5, by number of groups: memory of PCB + SA and of PCB, relative to PCB + CSALR."""
 
 
 class DenseSelfAttention2d(SelfAttention2d):
-    """Self-attention with its n x n matrix written out, as public code has it."""
+    """Self-attention that materialises its n x n matrix, as in public code."""
 
     def affinity(self, query: Tensor, key: Tensor, height: int, width: int) -> Any:
         return _Dense(query, key)
@@ -63,7 +63,7 @@ def _groups(count: int, space: str = " ") -> str:
 
 
 def _ranking(queries: int, pictures: int) -> Contest:
-    """CMC and mAP of random distances, against a list at a time in plain Python."""
+    """CMC and mAP of random distances, against plain Python, one list at a time."""
     source = generator("bench", "ranking")
 
     def taken(count: int) -> Taken:
@@ -98,7 +98,7 @@ def module(kind: str, height: int, width: int) -> Callable[[], Any]:
 
 @cache
 def _built(kind: Attention | Literal["dense"], groups: int) -> PartNetwork:
-    """Built when first used: whoever lists contests usually wants one of them."""
+    """Built on first use, since a caller who lists the contests usually runs only one."""
     network = build(ModelConfig(attention="sa" if kind == "dense" else kind, groups=groups), 751, refined=False)
     if kind == "dense":
         for attention in network.attention.values():

@@ -1,4 +1,4 @@
-"""What the paper says that can be found false."""
+"""The paper's claims, as tests that can fail."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def _module(grid: tuple[int, int]) -> CompressedSelfAttentionLowRank2d:
 def sampling_is_exact(_: Evidence) -> float:
     """A matrix of rank 5, neither symmetric nor definite, from 5 of its rows and 5 other columns."""
     matrix = noise(30, 5, seed="left") @ noise(5, 30, seed="right")
-    found = sampled(matrix, torch.tensor([2, 9, 11, 20, 28]), torch.tensor([0, 3, 14, 15, 25]))
+    approximation = sampled(matrix, torch.tensor([2, 9, 11, 20, 28]), torch.tensor([0, 3, 14, 15, 25]))
     z = noise(30, 4, seed="z")
-    return max(apart(found.dense(), matrix), apart(found @ z, matrix @ z))
+    return max(apart(approximation.dense(), matrix), apart(approximation @ z, matrix @ z))
 
 
 def csalr_is_its_definition(_: Evidence) -> float:
@@ -67,7 +67,7 @@ def least_singular_value(_: Evidence) -> float:
 
 
 def _errors(network: PartNetwork) -> dict[int, float]:
-    """Of a trained network's first stage on held-out pictures: error of CSALR's maps by number of landmarks."""
+    """Error of CSALR's attention maps by number of landmarks: first stage of a trained network, held-out pictures."""
     people = population(4, 96, 56, "test")
     pictures = (people.pictures[:8].float() / 255 - 0.4) / 0.25
     with torch.no_grad():
@@ -77,7 +77,7 @@ def _errors(network: PartNetwork) -> dict[int, float]:
 
 
 def more_landmarks_are_closer(of: Mapping[str, PartNetwork]) -> float:
-    """By how much 24 landmarks lower the error of 3."""
+    """Reduction of the error from 3 to 24 landmarks."""
     by_landmarks = _errors(of["csalr"])
     return by_landmarks[3] - by_landmarks[24]
 

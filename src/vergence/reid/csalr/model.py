@@ -1,7 +1,7 @@
 """PCB and PCB-RPP (Sun et al., 2018) on a residual network with attention after its stages (Sec. 3.3).
 
-Attention stands between the stages, each module with a branch of deep supervision: its input times what it adds, before
-the residual, is averaged and classified. The last map is pooled into parts, by stripes or by a soft part classifier.
+Each attention module sits between two stages and has a deep-supervision branch: the product of its input and its output
+before the residual is averaged and classified. The last map is pooled into parts, by stripes or a soft part classifier.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Stripes(nn.Module):
 
 
 class SoftParts(nn.Module):
-    """Refined part pooling: each position is shared out to the parts by a classifier, (B, C, H, W) to (B, parts, C)."""
+    """Refined part pooling: a classifier softly assigns positions to parts, (B, C, H, W) to (B, parts, C)."""
 
     def __init__(self, channels: int, parts: int, dropout: float) -> None:
         super().__init__()
@@ -64,8 +64,10 @@ class SoftParts(nn.Module):
         self.classify = nn.Conv2d(channels // 8, parts, 1)
 
     def shares(self, x: Tensor) -> Tensor:
-        """How much of each position belongs to each part, (B, parts, H, W); they sum to one."""
-        coarse = self.dropout(x).unflatten(1, (-1, 8)).mean(2)  # eight channels together, as the public code has it
+        """Soft assignment of positions to parts, (B, parts, H, W); sums to one over the parts."""
+        coarse = (
+            self.dropout(x).unflatten(1, (-1, 8)).mean(2)
+        )  # average groups of eight channels, as the public code does
         return self.classify(coarse - coarse.mean((2, 3), keepdim=True)).softmax(1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -75,14 +77,14 @@ class SoftParts(nn.Module):
 
 @dataclass(frozen=True)
 class Answers:
-    """What training looks at: logits of each part and of each branch of deep supervision, (B, classes) each."""
+    """Training outputs: logits of each part and of each deep-supervision branch, (B, classes) each."""
 
     parts: Sequence[Tensor]
     branches: Sequence[Tensor]
 
 
 class PartNetwork(nn.Module):
-    """A residual network with attention and part pooling: images to descriptors, or to answers for training."""
+    """A residual network with attention and part pooling: images to descriptors, or to logits for training."""
 
     def __init__(self, model: ModelConfig, classes: int, refined: bool) -> None:
         super().__init__()
@@ -111,7 +113,7 @@ class PartNetwork(nn.Module):
         return cast(SelfAttention2d, self.attention[stage])
 
     def trunk(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The last map (B, C, H, W), and logits of the branches on the way."""
+        """The last feature map (B, C, H, W), and in training the logits of the deep-supervision branches."""
         x, branches = self.backbone.stem(images), []
         for number in range(1, self.backbone.stage_count + 1):
             stage = f"layer{number}"
@@ -125,13 +127,13 @@ class PartNetwork(nn.Module):
         return x, branches
 
     def forward(self, images: Tensor) -> Tensor:
-        """Images (B, 3, H, W) to descriptors: the parts, each of length one, side by side, (B, parts * C)."""
+        """Images (B, 3, H, W) to descriptors: L2-normalised parts, concatenated, (B, parts * C)."""
         return F.normalize(self.pool(self.trunk(images)[0]), dim=-1).flatten(1)
 
     def answers(self, images: Tensor) -> Answers:
-        """What training looks at, for images (B, 3, H, W)."""
+        """Logits for training on images (B, 3, H, W)."""
         last, branches = self.trunk(images)
-        parts = self.reduce(self.dropout(self.pool(last)))  # (B, parts, embedding), the same weights for all
+        parts = self.reduce(self.dropout(self.pool(last)))  # (B, parts, embedding), weights shared by the parts
         parts = self.norm(parts.mT).mT.relu()
         return Answers([c(p) for c, p in zip(self.classifiers, parts.unbind(1), strict=True)], branches)
 
@@ -144,42 +146,42 @@ def _attention(model: ModelConfig, channels: int) -> SelfAttention2d:
 
 
 def build(model: ModelConfig, classes: int, refined: bool) -> PartNetwork:
-    """The network for a number of identities, in the memory layout that CPUs and GPUs like best."""
+    """The network for ``classes`` identities, in the channels-last layout that is fastest on CPUs and GPUs."""
     network = PartNetwork(model, classes, refined)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
 
 
 def refine(network: PartNetwork, model: ModelConfig) -> None:
-    """PCB becomes PCB-RPP: the part classifier takes the place of the stripes, everything else stays."""
+    """Turns PCB into PCB-RPP in place: the part classifier replaces the stripes, everything else stays."""
     device = next(network.parameters()).device
     network.pool = SoftParts(network.backbone.outputs, model.parts, model.dropout).to(device)
 
 
 def load_backbone(network: PartNetwork, state: Mapping[str, Tensor]) -> str:
-    """Start from ImageNet: tensors under torchvision's names, of which all but the classifier must be there and fit."""
-    own = network.backbone.state_dict()
-    for name, tensor in own.items():
-        given = state.get(name)
-        if given is None and name.endswith("num_batches_tracked"):  # files from before this was counted
+    """Loads ImageNet weights with torchvision's names; every tensor but the classifier's must be there and fit."""
+    expected = network.backbone.state_dict()
+    for name, tensor in expected.items():
+        weight = state.get(name)
+        if weight is None and name.endswith("num_batches_tracked"):  # absent from old files
             continue
-        if given is None:
+        if weight is None:
             raise VergenceError(f"the weights have no {name!r}: expected a ResNet under torchvision's names")
-        if given.shape != tensor.shape:
+        if weight.shape != tensor.shape:
             raise VergenceError(
-                f"the weights have {name!r} of shape {tuple(given.shape)}, expected {tuple(tensor.shape)}"
+                f"the weights have {name!r} of shape {tuple(weight.shape)}, expected {tuple(tensor.shape)}"
             )
-    network.backbone.load_state_dict({name: state.get(name, tensor) for name, tensor in own.items()})
+    network.backbone.load_state_dict({name: state.get(name, tensor) for name, tensor in expected.items()})
     return "the backbone starts from ImageNet weights, the rest is new"
 
 
 def attended(
     network: PartNetwork, images: Tensor, points: Sequence[tuple[float, float]]
 ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
-    """Descriptors of images (B, 3, H, W); what ``points`` look at after each stage with attention, (B, P, h, w); and
-    the maps (B, C, h, w) that the attention saw.
+    """Descriptors of images (B, 3, H, W), the attention maps of ``points`` by stage, (B, P, h, w), and the feature maps
+    (B, C, h, w) that went into each attention module.
 
-    Points are (x, y) as shares of the width and height.
+    Points are (x, y) as fractions of the width and height.
     """
     stages = {stage: network.backbone.get_submodule(stage) for stage in network.attention}
     descriptors, seen = caught(stages, lambda: network(images))

@@ -1,4 +1,4 @@
-"""What reports show: ranked lists of each variant, and how far compressed attention maps are from the whole ones."""
+"""Pictures of reports: ranked lists of each variant, and compressed attention maps compared with the full ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vergence.reid.data import Viewed, judged
 
 Ctx = Context[Config, Facts]
 DOWN = [(0.5, 0.15), (0.5, 0.4), (0.5, 0.75)]
-"""Three points down the middle of a picture, as shares of its sides: where a head, a top and legs usually are."""
+"""Three points down the middle of a picture, as fractions of its sides: usually head, top and legs."""
 NAMES = {"csa": "CSA", "csalr": "CSALR", "csalr-plain": "CSALR without the indicator", "nearest": "nearest landmark"}
 
 
@@ -33,12 +33,12 @@ NAMES = {"csa": "CSA", "csalr": "CSALR", "csalr-plain": "CSALR without the indic
 
 
 def compressed(kind: str, query: Tensor, key: Tensor, patches: Patches) -> LowRank:
-    """The compressed map of a kind (csa, csalr, csalr-plain, nearest) for queries and keys (..., N, r)."""
+    """The compressed attention map (kind: csa, csalr, csalr-plain, nearest) of queries and keys (..., N, r)."""
     return COMPRESSED[kind].compressed(query, key, patches.mean(query), patches.mean(key), patches)
 
 
 def error(kind: str, query: Tensor, key: Tensor, patches: Patches) -> float:
-    """``‖A - WB‖ / ‖A‖`` (Frobenius), the mean over the leading dimensions."""
+    """Relative error ``‖A - WB‖ / ‖A‖`` (Frobenius), averaged over the leading dimensions."""
     whole = SoftmaxAffinity(query, key).dense()
     difference = whole - compressed(kind, query, key, patches).dense()
     return float((difference.flatten(-2).norm(dim=-1) / whole.flatten(-2).norm(dim=-1)).mean())
@@ -56,7 +56,7 @@ def halvings(height: int, width: int) -> list[tuple[int, int]]:
 def errors(
     attention: SelfAttention2d, x: Tensor, grids: Sequence[tuple[int, int]]
 ) -> dict[str, list[tuple[int, float]]]:
-    """For a trained module and the maps (B, C, H, W) it sees: error against the number of landmarks, by kind."""
+    """By kind, (number of landmarks, error) pairs of a trained module on its input maps (B, C, H, W)."""
     query, key = attention.queries_and_keys(x)
     height, width = x.shape[-2:]
     fitting = [Patches(height, width, *grid) for grid in grids if grid[0] <= height and grid[1] <= width]
@@ -64,7 +64,7 @@ def errors(
 
 
 def draw_errors(path: Path, by_kind: Mapping[str, Sequence[tuple[int, float]]]) -> Path:
-    """Errors against the number of landmarks as a picture."""
+    """Plots the error against the number of landmarks."""
     drawn = figure(5.2, 3.4)
     axis = drawn.subplots()
     for colour, (kind, points) in zip(colours(len(by_kind)), by_kind.items(), strict=True):
@@ -83,7 +83,7 @@ def draw_errors(path: Path, by_kind: Mapping[str, Sequence[tuple[int, float]]]) 
 
 
 def draw(ctx: Ctx, networks: Mapping[str, PartNetwork], data: Viewed) -> list[Artifact]:
-    """Ranked lists of every variant; whole and compressed attention maps; errors against landmarks."""
+    """Draws ranked lists of every variant, full and compressed attention maps, and errors against landmarks."""
     artifacts = [_lists(ctx, networks, data)]
     shown = next((networks[n] for n in ("csalr", *networks) if n in networks and _compresses(networks[n])), None)
     return artifacts + (_reconstructions(ctx, shown, data) if shown is not None else [])
@@ -126,7 +126,7 @@ def _shown(picture: Tensor) -> Tensor:
 
 
 def _reconstructions(ctx: Ctx, network: PartNetwork, data: Viewed) -> list[Artifact]:
-    """Figure 4 and what lies behind it: the whole attention map beside the compressed one, and how they differ."""
+    """Figure 4, full and compressed attention maps side by side, and the error behind it."""
     raw, rows = data.data, []
     stage = next(iter(network.attention))
     module = network.attention_after(stage)
@@ -152,11 +152,11 @@ def _reconstructions(ctx: Ctx, network: PartNetwork, data: Viewed) -> list[Artif
         Artifact(
             "image",
             attention,
-            f"{stage}: what circled points look at by the whole attention map, and by the compressed one (Figure 4).",
+            f"{stage}: attention of the circled points by the full attention map and by the compressed one (Figure 4).",
         ),
         Artifact(
             "image",
             landmarks,
-            f"{stage}: how far compressed attention maps are from the whole one, against the number of landmarks.",
+            f"{stage}: relative error of compressed attention maps against the number of landmarks.",
         ),
     ]

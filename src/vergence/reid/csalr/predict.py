@@ -1,4 +1,4 @@
-"""Finding pictures again: the index of a gallery, the nearest matches of each query, and what its points look at."""
+"""Re-identification of a user's pictures: gallery index, nearest matches of each query, and attention maps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from vergence.search import Index
 from vergence.search.index import descriptors_by
 
 AT_ONCE = 32
-"""Pictures that go through the network together."""
+"""Batch size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,20 +42,20 @@ class Matches(Result):
     farthest: float
     """The greatest distance that two pictures can have."""
     points: tuple[tuple[float, float], ...]
-    """Points whose attention was taken, as shares of the width and height."""
+    """Points whose attention is shown, as fractions of the width and height."""
     attention: tuple[Mapping[str, Tensor], ...]
-    """For each query, what the points look at after each stage with attention, (P, h, w)."""
+    """For each query, the attention maps of the points by stage, (P, h, w)."""
 
     def summary(self) -> Mapping[str, Any]:
         nearest = {
-            Path(query).name: f"{Path(found[0].name).name} at {found[0].distance:.3f}" if found else "no match"
-            for query, found in zip(self.queries, self.matches, strict=True)
+            Path(query).name: f"{Path(matches[0].name).name} at {matches[0].distance:.3f}" if matches else "no match"
+            for query, matches in zip(self.queries, self.matches, strict=True)
         }
         return {"searched": self.searched, **nearest}
 
 
 def find(ctx: Ctx, network: PartNetwork, inputs: Inputs) -> Matches:
-    """The nearest pictures of a user's queries."""
+    """Finds the nearest gallery pictures of a user's queries."""
     pictures = [read_image(path) for path in inputs.query]
     shares = _shares(inputs, pictures)
     index = _gallery(ctx, network, inputs)
@@ -65,9 +65,9 @@ def find(ctx: Ctx, network: PartNetwork, inputs: Inputs) -> Matches:
     descriptors = _descriptors(ctx, network, pictures)
     far, places = index.search(descriptors, inputs.top + 1)
     matches = []
-    for path, distances, found in zip(inputs.query, far.tolist(), places.tolist(), strict=True):
-        named = [Match(index.names[place], distance) for place, distance in zip(found, distances, strict=True)]
-        # A query in the gallery does not find itself.
+    for path, distances, nearest in zip(inputs.query, far.tolist(), places.tolist(), strict=True):
+        named = [Match(index.names[place], distance) for place, distance in zip(nearest, distances, strict=True)]
+        # A query that is in the gallery does not match itself.
         matches.append(tuple(m for m in named if Path(m.name).resolve() != path.resolve())[: inputs.top])
     attention = tuple(_attention(ctx, network, picture, shares) for picture in pictures)
     queries = tuple(map(str, inputs.query))
@@ -75,7 +75,7 @@ def find(ctx: Ctx, network: PartNetwork, inputs: Inputs) -> Matches:
 
 
 def _shares(inputs: Inputs, pictures: Sequence[Tensor]) -> list[tuple[float, float]]:
-    """Points in pixels of the first query as shares of its sides; they must be inside every query."""
+    """Points from pixels of the first query to fractions of its sides; they must be inside every query."""
     for path, picture in zip(inputs.query, pictures, strict=True):
         height, width = picture.shape[-2:]
         for point in inputs.points:
@@ -86,8 +86,8 @@ def _shares(inputs: Inputs, pictures: Sequence[Tensor]) -> list[tuple[float, flo
 
 
 def _farthest(ctx: Ctx) -> float:
-    """The greatest distance of two descriptors: each part has length one, and no negative entries unless attention
-    comes last."""
+    """The greatest possible distance of two descriptors: each part has length one, and no negative entries unless the
+    last stage has attention."""
     model = ctx.config.model
     last = model.attention != "none" and 4 in model.stages
     return float(((4 if last else 2) * model.parts) ** 0.5)
@@ -107,11 +107,11 @@ def _gallery(ctx: Ctx, network: PartNetwork, inputs: Inputs) -> Index:
 
 
 def _descriptors(ctx: Ctx, network: PartNetwork, pictures: Sequence[Path | Tensor]) -> Tensor:
-    """Of pictures or of the files they are read from, (N, D)."""
+    """Descriptors (N, D) of pictures or of picture files."""
     descriptors = []
     for start in ctx.progress.track(range(0, len(pictures), AT_ONCE), "gallery"):
-        some = [p if isinstance(p, Tensor) else read_image(p) for p in pictures[start : start + AT_ONCE]]
-        batch = torch.stack([whole(ctx.config.data, picture) for picture in some])
+        loaded = [p if isinstance(p, Tensor) else read_image(p) for p in pictures[start : start + AT_ONCE]]
+        batch = torch.stack([whole(ctx.config.data, picture) for picture in loaded])
         descriptors.append(network(ctx.to_device(batch)).float().cpu())
     return torch.cat(descriptors)
 
@@ -129,7 +129,7 @@ def _attention(
 
 
 def render(ctx: Ctx, inputs: Inputs, result: Matches) -> list[Artifact]:
-    """The nearest pictures of each query as a page and as a table, and pictures of attention."""
+    """Writes the nearest pictures of each query as a page and a table, and pictures of attention."""
     picture_of = pictures_by_name(find_images(inputs.gallery) if inputs.gallery is not None else [])
     lists, rows, explained = [], [], list[Artifact]()
     for path, found, maps in zip(inputs.query, result.matches, result.attention, strict=True):
@@ -154,7 +154,7 @@ def render(ctx: Ctx, inputs: Inputs, result: Matches) -> list[Artifact]:
     ]
     strip = grid(ctx.folder / "matches.png", nearest, side=1.2)
     return [
-        Artifact("html", ranked, "The nearest pictures of each query, and what attention looks at."),
+        Artifact("html", ranked, "The nearest pictures of each query, and attention maps."),
         Artifact("image", strip, "Each query (left) and the nearest pictures of the gallery, with distances."),
         Artifact("table", table, "The same as a table: query, rank, match, distance."),
         *explained,
@@ -164,7 +164,7 @@ def render(ctx: Ctx, inputs: Inputs, result: Matches) -> list[Artifact]:
 def _explained(
     ctx: Ctx, path: Path, picture: Tensor, shares: Sequence[tuple[float, float]], looks: Mapping[str, Tensor]
 ) -> list[tuple[str, Path]]:
-    """What the points of a query look at, in every stage with attention."""
+    """Draws the attention maps of a query's points, for every stage with attention."""
     if not looks:
         return []
     shown = fitted(picture, 256)
@@ -174,4 +174,4 @@ def _explained(
         for number, (heat, mark) in enumerate(zip(maps, marks, strict=True), 1):
             row.append(Panel(overlay(shown, heat), f"{stage}, point {number}", [mark]))
     target = unused(ctx.folder / f"{path.stem}-attention.png")
-    return [(f"{path.name}: what the circled points look at.", grid(target, [row], side=1.7))]
+    return [(f"{path.name}: attention of the circled points.", grid(target, [row], side=1.7))]

@@ -1,4 +1,4 @@
-"""CSALR's settings: configs, inputs, presets, variants, metrics, and the paper's own figures."""
+"""CSALR's settings: configs, inputs, presets, variants, metrics, and the numbers reported in the paper."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ Attention = Literal["none", "sa", "csa", "csalr", "csalr-plain", "nearest"]
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Which network, which attention, where, and how its last map becomes a descriptor."""
+    """Backbone, kind and place of attention, and part pooling."""
 
     backbone: Literal["resnet-tiny", "resnet18", "resnet50"] = "resnet50"
-    """The residual network; its last stage keeps the size of the one before."""
+    """The residual network; its last stage has stride 1."""
     attention: Attention = "csalr"
-    """none, sa (whole), csa, csalr, csalr-plain (without the patch indicator) or nearest (the control)."""
+    """none, sa (full), csa, csalr, csalr-plain (without the patch indicator) or nearest (the control)."""
     stages: tuple[int, ...] = (1, 2, 3)
-    """The stages it comes after."""
+    """Stages followed by attention."""
     grid: tuple[int, int] = (24, 4)
-    """Landmarks down and across, of compressed attention."""
+    """Landmarks of compressed attention, rows and columns."""
     landmarks: Literal["quarter", "half", "full", "double"] = "full"
-    """As many as the grid has, or fewer (half as many rows, then columns), or twice as many columns (Table 2)."""
+    """full: the grid as it is; half: half the rows; quarter: also half the columns; double: twice the columns."""
     groups: int = 2
-    """Groups of channels with attention of their own; sa always has one."""
+    """Channel groups, each with its own attention map; sa always has one."""
     inner: int = 0
     """Width of queries and keys in each group (0: an eighth of its channels, at least 16)."""
     temperature: float = 1.0
-    """Softmax temperature. The paper has 1; scaled dot-product attention has the root of inner."""
+    """Softmax temperature. The paper uses 1; scaled dot-product attention uses sqrt(inner)."""
     supervision: float = 1.0
-    """Weight of the deep supervision of each module (0: none)."""
+    """Weight of the deep-supervision loss of each module (0: none)."""
     parts: int = 6
     """Horizontal parts of the descriptor."""
     pooling: Literal["stripes", "refined"] = "stripes"
-    """PCB's stripes, or PCB-RPP's soft parts, which a second phase of training refines from the stripes."""
+    """stripes (PCB), or refined: soft parts (PCB-RPP), learned from the stripes in a second training phase."""
     embedding: int = 256
     """Channels of a part before its classifier."""
     dropout: float = 0.5
-    """Of the pooled parts, in training."""
+    """Dropout rate of the pooled parts, in training."""
 
     def __post_init__(self) -> None:
         if not set(self.stages) <= {1, 2, 3, 4} or len(set(self.stages)) < len(self.stages):
@@ -64,7 +64,7 @@ class ModelConfig:
 
     @property
     def landmark_grid(self) -> tuple[int, int]:
-        """Landmarks down and across, after thinning out."""
+        """Rows and columns of landmarks, with ``landmarks`` applied."""
         rows, columns = self.grid
         if self.landmarks == "double":
             return rows, 2 * columns
@@ -76,17 +76,17 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class Pictures(PersonView):
-    """What is looked at, and how it is drawn."""
+    """Source, augmentation and sampling of the pictures."""
 
     source: Source = EMBEDDED
     """embedded, market1501:PATH, dukemtmc:PATH, cuhk03-detected:PATH, cuhk03-labelled:PATH, msmt17:PATH, folder:PATH,
     or a plain PATH to pictures named ID_CAMERA_anything.jpg."""
     sampler: Sampler = "plain"
-    """Batches in random order, or with the same number of pictures of each identity."""
+    """Batches in random order (plain), or with the same number of pictures per identity (balanced)."""
     each: int = 4
-    """balanced: pictures of each identity in a batch."""
+    """balanced: pictures per identity in a batch."""
     people: int = 100
-    """embedded: people to train on; half as many to validate and to test."""
+    """embedded: number of training identities; half as many for validation and test."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,16 +99,16 @@ class Pictures(PersonView):
 
 @dataclass(frozen=True)
 class Protocol:
-    """How rankings are judged."""
+    """How rankings are evaluated."""
 
     area: Literal["step", "trapezoid"] = "step"
-    """Average precision by steps, as most public code, or by trapezoids, as the toolbox of Market-1501."""
+    """Average precision by steps, as in most public code, or by trapezoids, as in the Market-1501 toolbox."""
     rerank: bool = False
-    """Re-rank by k-reciprocal neighbours first; the paper does not."""
+    """Re-rank by k-reciprocal neighbours first; the paper does not do this."""
     k1: int = 20
-    """rerank: pictures in a neighbourhood."""
+    """rerank: size of the k-reciprocal neighbourhood."""
     k2: int = 6
-    """rerank: neighbours that smooth it."""
+    """rerank: number of neighbours in local query expansion."""
     share: float = 0.3
     """rerank: weight of the original distance."""
 
@@ -124,48 +124,48 @@ class Config:
     """ImageNet weights for the backbone: resnet50 (an asset), or a file with torchvision's names (.safetensors, or .pth
     of plain tensors)."""
     train: Training = Training()
-    """Stripes (PCB)."""
+    """Training with stripes (PCB)."""
     stripes: Training = Training()
     """Refined parts (PCB-RPP), first phase: with stripes."""
     refine: Training = Training()
     """Refined parts (PCB-RPP), second phase: with the part classifier."""
     seed: int = 0
-    """Decides everything random."""
+    """Random seed of everything."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the data decides, and how far training has come."""
+    """What the data determines, and the state of training."""
 
     classes: int
     refined: bool | None = None
-    """Whether parts are refined by now (null: as the config says)."""
+    """Whether the parts are refined already (null: as the config says)."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.classes <= 10_000_000:
-            raise VergenceError(f"{self.classes} identities are nothing to train on")
+            raise VergenceError(f"{self.classes} identities cannot be trained on: expected 1 to 10000000")
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Pictures to find again, where to look, and places whose attention to draw."""
+    """Query pictures, the gallery to search, and points whose attention is drawn."""
 
     query: Images = ()
-    """Pictures of whom or what to find."""
+    """Query pictures."""
     gallery: Folder | None = None
-    """A folder of pictures to look in."""
+    """A folder of pictures to search."""
     index: Text = ""
-    """A file that keeps the gallery for the next call; without --gallery it is read."""
+    """A file that stores the descriptors of the gallery; without --gallery it is read."""
     top: int = 10
-    """The number of matches to show for each query."""
+    """Number of matches shown per query."""
     points: Points = ()
-    """Places to draw the attention of, as x,y in pixels of the query; if none is given, three down its middle."""
+    """Points whose attention is drawn, as x,y in pixels of the query; by default three down its middle."""
 
     def __post_init__(self) -> None:
         if not self.query:
-            raise VergenceError("no picture to find: give --query FILE...")
+            raise VergenceError("there is no query: give --query FILE...")
         if self.gallery is None and not self.index:
-            raise VergenceError("nowhere to look: give --gallery DIR, or --index FILE of an earlier call")
+            raise VergenceError("there is no gallery: give --gallery DIR, or --index FILE of an earlier call")
         if self.top < 1:
             raise VergenceError(f"at least one match is shown, got --top {self.top}")
 
@@ -297,9 +297,8 @@ SETTINGS = Settings(
     inputs=Inputs,
     assets={"resnet50": RESNET50},
     embedded=(
-        "Embedded: a drawn population. People share what they wear, so that only the combination tells them apart; "
-        "4 cameras differ in light, view and crop, and things stand in the way. The people of the test are none of "
-        "those trained on."
+        "Embedded: drawn people. They share garments, so that only the combination identifies a person; 4 cameras "
+        "differ in light, view and crop, and some people are occluded. Test identities are not in the training set."
     ),
     reported=REPORTED,
     published={"paper": Published({"classes": 751}, (1, 12288), parameters=28_779_370)},

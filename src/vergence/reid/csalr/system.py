@@ -95,10 +95,10 @@ class CSALRSystem(System[Config, Facts, PartNetwork, Viewed, Matches]):
         if ranked.unmatched == len(queries):
             seen = set(data.data.cameras)
             why = f"all pictures are from camera {seen.pop()}" if len(seen) == 1 else "no identity is in two cameras"
-            raise VergenceError(f"no query has a match from another camera, as the protocol wants: {why}")
+            raise VergenceError(f"no query has a match from another camera, which the protocol needs: {why}")
         scores = {"map": ranked.mean_precision} | {f"rank{k}": ranked.cmc(k) for k in (1, 5, 10)}
         if ranked.unmatched:
-            ctx.progress.say(f"{ranked.unmatched} of {len(queries)} queries have no match and are not judged")
+            ctx.progress.say(f"{ranked.unmatched} of {len(queries)} queries have no match and are not evaluated")
             scores["unmatched"] = float(ranked.unmatched)
         return scores
 

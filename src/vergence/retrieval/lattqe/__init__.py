@@ -9,13 +9,13 @@ ABOUT = About(
     venue="ECCV 2020",
     tasks=("image retrieval", "query expansion"),
     summary=(
-        "A small transformer looks at a query's descriptor and at those of its nearest neighbours, and decides how "
-        "much each neighbour counts in the average that is searched for next. It helps with few neighbours and with "
-        "many, and the same model, with a softmax, augments the database offline."
+        "A small transformer attends to a query's descriptor and those of its nearest neighbours, and predicts the "
+        "weight of each neighbour in the expanded query. It helps with few neighbours and with many, and the same "
+        "model, with a softmax, augments the database offline."
     ),
     key="gordo2020attention",
     intended_use=(
-        "Research and engineering on collections that you may search. What is expanded is a guess from unverified "
-        "neighbours: show people the ranking without it where a wrong match has a cost."
+        "Research and engineering on collections that you may search. Expansion trusts unverified neighbours: "
+        "show people the ranking without it where a wrong match has a cost."
     ),
 )

@@ -1,8 +1,8 @@
-"""What expansion and search cost: batches against one call per query, kinds of index against looking at everything.
+"""Cost of expansion and search: batches against one call per query, approximate indices against exact search.
 
-``python -m vergence.retrieval.lattqe.bench FILE.json`` measures what ratios do not show, on 1 million generated vectors
-of 512 numbers: recall, queries per second and bytes per vector of each kind of index. It takes about 6 GiB and half an
-hour of one core, most of it for the graph of hnsw. The README has the outcome.
+``python -m vergence.retrieval.lattqe.bench FILE.json`` measures, on 1 million generated vectors
+of 512 numbers, recall, queries per second and bytes per vector of each kind of index. It takes about 6 GiB and half an
+hour of one core, most of it for the graph of hnsw. The README has the results.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _network() -> DescriptorNetwork:
 
 
 def _describe() -> Any:
-    """What comes before: the query's descriptor by the published network."""
+    """Computes the query's descriptor with the published network."""
     with torch.no_grad():
         return multi_scale(_network(), torch.rand(1, 3, 768, 1024, generator=generator("bench", "picture")))
 
@@ -100,7 +100,7 @@ def _part(count: int) -> Found:
 
 
 def batched(method: Method, count: int) -> Callable[[], Any]:
-    """All queries in one call."""
+    """Expands all queries in one call."""
 
     def run() -> Any:
         with torch.no_grad():
@@ -110,7 +110,7 @@ def batched(method: Method, count: int) -> Callable[[], Any]:
 
 
 def one_by_one(method: Method, count: int) -> Callable[[], Any]:
-    """One call per query, as in a loop over them."""
+    """Expands one query per call."""
 
     def run() -> Any:
         with torch.no_grad():
@@ -133,7 +133,7 @@ def _copied(weigh: Callable[..., Tensor]) -> Callable[[], Any]:
 
 
 def vectors(count: int, dimension: int, *seed: int | str, rows: int = 50_000) -> Tensor:
-    """Unit vectors (count, dimension) around centres, a hundred to each, drawn in pieces."""
+    """Unit vectors (count, dimension) around centres, about a hundred per centre, drawn in chunks of ``rows``."""
     source = generator("bench", *seed, count, dimension)
     centres = torch.randn(max(count // 100, 1), dimension, generator=source)
     drawn = torch.empty(count, dimension)
@@ -146,7 +146,7 @@ def vectors(count: int, dimension: int, *seed: int | str, rows: int = 50_000) ->
 
 
 def near(gallery: Tensor, count: int, *seed: int | str) -> Tensor:
-    """Queries beside vectors of a gallery."""
+    """Queries: perturbed vectors of a gallery."""
     source = generator("bench", *seed)
     chosen = gallery[torch.randint(len(gallery), (count,), generator=source)]
     noise = torch.randn(chosen.shape, generator=source) / chosen.shape[1] ** 0.5
@@ -171,7 +171,7 @@ def _million(kind: Kind) -> Callable[[], Any]:
 def trial(kind: Kind, count: int, efforts: Sequence[int], queries: int = 500, top: int = 10) -> list[dict[str, Any]]:
     """One kind of index, one row per effort: recall of the exact ``top``, queries per second, bytes per vector.
 
-    Time is the processor's, so that what else the machine does counts little.
+    Processor time is measured, so that other load on the machine matters little.
     """
     asked = near(_short(count), queries, "asked")
     exact = _index("flat", count).search(asked, top)[1]
@@ -198,7 +198,7 @@ def trial(kind: Kind, count: int, efforts: Sequence[int], queries: int = 500, to
 
 
 def compare_indices(path: Path, count: int = MILLION, kinds: Sequence[Kind] = ("flat", "ivf", "ivfpq", "hnsw")) -> Path:
-    """Measure every kind of index and write the rows, after each kind: what has been measured is kept."""
+    """Measures every kind of index; the file is written after each kind, so that finished rows are kept."""
     torch.set_num_threads(1)
     rows: list[dict[str, Any]] = []
     for kind in kinds:

@@ -1,4 +1,4 @@
-"""What the paper says that can be found false."""
+"""The paper's claims, as tests that can fail."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def without_ranks_a_set(_: Evidence) -> float:
 
 
 def with_ranks_a_list(_: Evidence) -> float:
-    """With ranks the same permutation changes the expansion, by this much at least."""
+    """The smallest change of the expansion when the neighbours are permuted, with ranks."""
     model, (query, neighbours) = _model(), _case()
     order = torch.tensor([3, 0, 5, 1, 4, 2])
     return float((model(query, neighbours) - model(query, neighbours[:, order])).norm(dim=1).min().detach())
 
 
 def padding_is_nothing(_: Evidence) -> float:
-    """A shorter list, against the longer one whose rest is padding with other values in it."""
+    """A short list, against a longer one whose rest is padding with arbitrary values."""
     model, (query, neighbours) = _model(), _case()
     padding = torch.arange(6).expand(3, 6) >= 4
     expanded, weights = model.expand(query, neighbours, padding)
@@ -126,7 +126,7 @@ def database_weights_are_shares(_: Evidence) -> float:
 
 
 def temperature_goes_between(_: Evidence) -> float:
-    """Endlessly hot it is AQE, endlessly cold the item itself."""
+    """At infinite temperature it is AQE, at zero temperature the item itself."""
     model, (query, neighbours) = _model(tempered=True), _case()
     assert model.log_temperature is not None
     with torch.no_grad():
@@ -138,7 +138,7 @@ def temperature_goes_between(_: Evidence) -> float:
 
 
 def only_the_temperature_learns(_: Evidence) -> float:
-    """Parameters other than the temperature that get a gradient in the second part; the temperature must get one."""
+    """The number of parameters other than the temperature with a gradient in the second phase; it must have one."""
     model, (query, neighbours) = _model(), _case()
     model.temper()
     augmented = model.double().augment(query, neighbours)[0]
@@ -162,14 +162,14 @@ def rotations_do_not_matter_to_classics(_: Evidence) -> float:
 
 
 def _dqe(vectors: Tensor) -> Tensor:
-    """Weights of an SVM with the last two neighbours on the other side."""
+    """Weights of an SVM with the last two neighbours as negatives."""
     labels = torch.ones(vectors.shape[:2], dtype=torch.float64)
     labels[:, -2:] = -1
     return svm_duals(vectors, labels, 0.1, tolerance=1e-13)
 
 
 def rotations_matter_to_lattqe(_: Evidence) -> float:
-    """How far LAttQE of rotated descriptors is from its expansion rotated: it knows the axes it was trained on."""
+    """Distance between LAttQE of rotated descriptors and its rotated expansion."""
     model, (query, neighbours) = _model(), _case()
     turn = torch.linalg.qr(_units("turn", DIMENSION, DIMENSION)).Q
     difference = model(query, neighbours) @ turn - model(query @ turn, neighbours @ turn)
@@ -177,7 +177,7 @@ def rotations_matter_to_lattqe(_: Evidence) -> float:
 
 
 def dqe_is_the_svm(_: Evidence) -> float:
-    """What the primal of each SVM costs above its dual: nothing, if both are solved."""
+    """Duality gap of each SVM: zero at the optimum."""
     vectors = _units("svm", 4, 9, DIMENSION)
     labels = torch.tensor([1.0, 1, 1, 1, 1, 1, -1, -1, -1], dtype=torch.float64).expand(4, 9)
     worst = 0.0
@@ -212,7 +212,7 @@ def precision_is_the_benchmarks(_: Evidence) -> float:
 
 
 def junk_never_hurts(_: Evidence) -> float:
-    """The least that average precision gains when wrong items of random lists are declared junk."""
+    """The smallest gain in average precision when wrong items of random lists are declared junk."""
     source = generator("claims", "junk")
     far = torch.rand(50, 30, generator=source, dtype=torch.float64)
     marks = torch.randint(0, 3, (50, 30), generator=source)

@@ -1,8 +1,8 @@
-"""LAttQE: neighbours weighed by what a transformer makes of the query and of them together.
+"""LAttQE: a transformer over the query and its neighbours predicts the weights of query expansion.
 
-A query ``d_0`` and its neighbours ``d_1 .. d_k``, each with a learned vector for its rank added, pass through encoders;
-the weight of a neighbour is the cosine between its output and the query's. What is averaged are the descriptors
-themselves: the transformer decides how much each counts, and never changes them.
+A query ``d_0`` and its neighbours ``d_1 .. d_k``, each with a learned positional embedding of its rank, pass through
+encoders; the weight of a neighbour is the cosine between its output and the query's. The average is taken over the
+original descriptors: the transformer only sets the weights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vergence.search.expansion import Alpha, Average, Decayed, Discriminative, F
 
 
 class DenseLayer(nn.Module):
-    """A transformer encoder without its attention: a feed-forward part, added, normalised."""
+    """A transformer encoder layer without attention: feed-forward, residual, layer norm."""
 
     def __init__(self, dimension: int, width: int, dropout: float) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class LAttQE(nn.Module):
             raise VergenceError(f"{model.heads} heads cannot share descriptors of {dimension} numbers")
         self.settings = model
         width = model.width or dimension
-        # Descriptors are unit vectors, so ranks must start as small as their entries or they drown the content.
+        # Descriptors are unit vectors: rank embeddings must start as small as their entries, or they dominate.
         learned = model.position == "learned"
         self.ranks = nn.Parameter(torch.empty(model.ranks + 1, dimension)) if learned else None
         if self.ranks is not None:
@@ -61,7 +61,7 @@ class LAttQE(nn.Module):
             self.temper()
 
     def temper(self) -> None:
-        """Freeze everything and add the temperature of Eq. 4, which starts at 1: the second part of the curriculum."""
+        """Freeze everything and add the temperature of Eq. 4, which starts at 1: the second training phase."""
         device = next(self.parameters()).device
         self.requires_grad_(False)
         self.log_temperature = nn.Parameter(torch.zeros((), device=device))
@@ -80,7 +80,7 @@ class LAttQE(nn.Module):
         return x
 
     def cosines(self, encoded: Tensor) -> Tensor:
-        """How alike each output is to the query's, (B, k + 1): exactly 1 for the query itself."""
+        """Cosine of each output with the query's, (B, k + 1): exactly 1 for the query itself."""
         encoded = wide(encoded)
         cosines = F.cosine_similarity(encoded[:, :1], encoded[:, 1:], dim=-1)
         if self.settings.negative == "clamp":
@@ -88,18 +88,19 @@ class LAttQE(nn.Module):
         return F.pad(cosines, (1, 0), value=1.0)
 
     def weights(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> Tensor:
-        """For expanding a query, (B, k + 1) (Eq. 3)."""
+        """Weights for expanding a query, (B, k + 1) (Eq. 3)."""
         return _without(self.cosines(self.encoded(query, neighbours, padding)), padding, 0.0)
 
     def database_weights(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> Tensor:
-        """For augmenting a database, (B, k + 1): a tempered softmax, so that unrelated neighbours count little (Eq. 4).
+        """Weights for augmenting a database, (B, k + 1): a softmax with temperature, so that unrelated neighbours count
+        little (Eq. 4).
 
-        A model that was not tempered yet has temperature 1.
+        Before the second training phase the temperature is 1.
         """
         cosines = self.cosines(self.encoded(query, neighbours, padding))
         if self.log_temperature is not None:
             cosines = cosines / self.log_temperature.exp()
-        # Padding comes last: an infinity divided by the temperature would have no gradient.
+        # Mask after the division: an infinity divided by the temperature has no finite gradient.
         return _without(cosines, padding, -torch.inf).softmax(-1)
 
     def expand(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -109,7 +110,7 @@ class LAttQE(nn.Module):
     def from_encoded(
         self, encoded: Tensor, query: Tensor, neighbours: Tensor, padding: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The same, given the output of the encoders."""
+        """Like :meth:`expand`, given the output of the encoders."""
         if self.settings.output == "direct":
             weights = _without(torch.ones_like(encoded[..., 0]), padding, 0.0)
             return unit((weights[..., None] * encoded).sum(1).to(query.dtype), query), weights
@@ -117,7 +118,7 @@ class LAttQE(nn.Module):
         return aggregate(query, neighbours, weights), weights
 
     def augment(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Descriptors for a database (B, D), and the weights (B, k + 1)."""
+        """Augmented database descriptors (B, D), and the weights (B, k + 1)."""
         if self.settings.output == "direct":
             return self.expand(query, neighbours, padding)
         weights = self.database_weights(query, neighbours, padding).to(query.dtype)
@@ -128,14 +129,14 @@ class LAttQE(nn.Module):
 
 
 class ClassicExpansion(nn.Module):
-    """A baseline with the same interface: nothing is learned."""
+    """A baseline without parameters, with the same interface."""
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
         self.settings = model
 
     def weights(self, query: Tensor, neighbours: Tensor, padding: Tensor | None = None) -> Tensor:
-        """(B, k + 1); dqe without low-ranked items on the other side."""
+        """Weights (B, k + 1); dqe has no low-ranked negatives here."""
         similarities = torch.einsum("bd,bkd->bk", query, neighbours)
         method = self.settings.method
         if method == "alpha":
@@ -160,12 +161,12 @@ class Learned:
     batch: int = 256
 
     def __call__(self, found: Found) -> tuple[Tensor, Tensor]:
-        own = next(self.model.parameters())
+        weight = next(self.model.parameters())
         use = self.model.augment if self.database else self.model.expand
         pairs = []
         for part in found.parts(self.batch):
-            padding = part.padding.to(own.device) if part.padding.any() else None
-            expanded, weights = use(part.query.to(own), part.neighbours.to(own), padding)
+            padding = part.padding.to(weight.device) if part.padding.any() else None
+            expanded, weights = use(part.query.to(weight), part.neighbours.to(weight), padding)
             pairs.append((expanded.float().cpu(), weights.float().cpu()))
         return torch.cat([a for a, _ in pairs]), torch.cat([b for _, b in pairs])
 
@@ -174,7 +175,7 @@ Expansion = LAttQE | ClassicExpansion
 
 
 def build(model: ModelConfig, dimension: int, tempered: bool) -> Expansion:
-    """The model that the settings name."""
+    """Builds the model named by the settings."""
     return LAttQE(model, dimension, tempered) if model.method == "lattqe" else ClassicExpansion(model)
 
 
@@ -199,15 +200,15 @@ def classic(name: str, model: ModelConfig = ModelConfig()) -> Method:
 
 
 def contrastive(expanded: Tensor, positive: Tensor, negatives: Tensor, margin: float) -> Tensor:
-    """Pull the positive (B, D), push negatives (B, n, D) that are nearer than the margin: the mean over queries."""
+    """Contrastive loss, averaged over queries, of positives (B, D) and negatives (B, n, D)."""
     pull = (expanded - positive).square().sum(-1)
-    # The distance has no slope at zero; a floor far below the margin keeps its gradient finite.
+    # The gradient of the distance is infinite at zero; a floor far below the margin keeps it finite.
     apart = (expanded[:, None] - negatives).square().sum(-1).clamp(min=1e-12).sqrt()
     return (pull + (margin - apart).clamp(min=0).square().sum(-1)).mean()
 
 
 def relevance_loss(logits: Tensor, relevant: Tensor, padding: Tensor) -> Tensor:
-    """Binary cross-entropy of logits (B, k) over the neighbours that are there."""
+    """Binary cross-entropy of logits (B, k) over the neighbours that are not padding."""
     each = F.binary_cross_entropy_with_logits(logits, relevant.to(logits.dtype), reduction="none")
     there = (~padding).to(each.dtype)
     return (each * there).sum() / there.sum().clamp(min=1)

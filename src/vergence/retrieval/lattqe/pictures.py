@@ -1,4 +1,4 @@
-"""The paper's two studies as pictures, and the weights themselves."""
+"""Figures 3 and 4 of the paper, and the weights by rank."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sensitivity(
     axis.set_xlabel("neighbours in the expansion")
     axis.set_ylabel("mAP [%]")
     axis.legend(fontsize=8, ncols=2)
-    caption = "How much depends on the number of neighbours (Figure 3): mAP on held-out classes against k."
+    caption = "Sensitivity to the number of neighbours (Figure 3): mAP on held-out classes against k."
     return Artifact("image", saved(drawn, folder / "neighbours.png"), caption)
 
 
@@ -64,7 +64,7 @@ def regimes(
         axis.set_xlabel(what)
         axis.set_ylabel("relative gain of mAP [%]")
     axes[0].legend(fontsize=7)
-    caption = "Who gains where (Figure 4): queries in thirds by their number of relevant items, and by their AP before."
+    caption = "Relative gain (Figure 4): queries in thirds by their number of relevant items, and by their AP before."
     return Artifact("image", saved(drawn, folder / "regimes.png"), caption)
 
 
@@ -82,10 +82,10 @@ def weights(folder: Path, evaluator: Evaluator, methods: Mapping[str, Method], l
     drawn = figure(2.6 * columns, 2.8)
     axes = drawn.subplots(1, columns, squeeze=False)[0]
     for axis, name in zip(axes, shown, strict=False):
-        given = methods[name](found)[1][:, 1:]
+        by_rank = methods[name](found)[1][:, 1:]
         for which, label, colour in ((relevant, "relevant", GREEN), (~relevant, "not relevant", RED)):
             there = which.sum(0)
-            mean = torch.where(there > 0, (given * which).sum(0) / there.clamp(min=1), torch.nan)
+            mean = torch.where(there > 0, (by_rank * which).sum(0) / there.clamp(min=1), torch.nan)
             axis.plot(range(1, count + 1), mean.numpy(), label=label, color=colour, linewidth=1.2)
         axis.set_title(labels[name], fontsize=9)
         axis.set_xlabel("rank", fontsize=8)
@@ -93,5 +93,5 @@ def weights(folder: Path, evaluator: Evaluator, methods: Mapping[str, Method], l
     if shown:
         axes[0].set_ylabel("mean weight", fontsize=8)
         axes[0].legend(fontsize=7)
-    caption = "What neighbours count, by rank: a good method gives relevant ones more than others of the same rank."
+    caption = "Mean weight by rank: a good method gives relevant neighbours more than others of the same rank."
     return Artifact("image", saved(drawn, folder / "weights.png"), caption)

@@ -33,23 +33,23 @@ Ctx = Context[Config, Facts]
 
 @dataclass(frozen=True)
 class Trained:
-    """The method of some weights, and the length of the descriptors that it expands."""
+    """A trained method, and the dimension of the descriptors that it expands."""
 
     method: Method
     dimension: int
 
     def check(self, dimension: int) -> None:
-        """Refuse descriptors of another length."""
+        """Raises an error for descriptors of another dimension."""
         if dimension != self.dimension:
             raise VergenceError(
-                f"these weights expand descriptors of {self.dimension} numbers, those to expand have {dimension}; "
+                f"these weights are for descriptors of {self.dimension} numbers, but these have {dimension}; "
                 "train on descriptors like these (vergence train lattqe --data pictures:DIR), or give --method alpha"
             )
 
 
 @dataclass(frozen=True)
 class _Query:
-    """What to search: a gallery, and queries (Q, D) with their names."""
+    """A gallery, and queries (Q, D) with their names."""
 
     index: Index | Shards
     names: Sequence[str]
@@ -59,18 +59,18 @@ class _Query:
 
 @dataclass(frozen=True, eq=False)
 class Rankings(Result):
-    """What was found before and after expansion."""
+    """Search results before and after expansion."""
 
     answers: tuple[Answer, ...]
-    """For each query its results before and after expansion, the best first, and what each neighbour counted."""
+    """For each query its results before and after expansion, best first, and the weight of each neighbour."""
     gallery: int
     """The number of items that were searched."""
     neighbours: int
-    """The number of neighbours that queries were expanded with."""
+    """The number of neighbours used in the expansion."""
     method: str
-    """What expanded them."""
+    """The expansion method."""
     skipped: tuple[str, ...]
-    """Files that could not be read, in sentences."""
+    """One sentence per file that could not be read."""
 
     def summary(self) -> Mapping[str, Any]:
         best = {
@@ -90,7 +90,7 @@ def search(ctx: Ctx, extractor: Extractor, neighbours: int, trained: Trained | N
     most = len(query.index) - inside
     wanted = inputs.neighbours or neighbours
     if wanted > most:
-        ctx.progress.say(f"the gallery gives {most} neighbours, not the {wanted} that were asked for: all are used")
+        ctx.progress.say(f"the gallery has only {most} neighbours, not the {wanted} asked for: all are used")
         wanted = most
     name = "alpha" if inputs.method == "auto" else inputs.method
     method = trained.method if trained else classic(name)
@@ -104,8 +104,8 @@ def search(ctx: Ctx, extractor: Extractor, neighbours: int, trained: Trained | N
         ranks = {hit.name: rank for rank, hit in enumerate(before, 1)}
         after = [replace(h, before=ranks.get(h.name)) for h in after][: inputs.top]
         answers.append(Answer(asked, before[: inputs.top], after, weighed, float(counted[row, 0])))
-    told = "the weights' own" if trained else name
-    return Rankings(tuple(answers), len(query.index), wanted, told, tuple(query.skipped))
+    label = "the weights' own" if trained else name
+    return Rankings(tuple(answers), len(query.index), wanted, label, tuple(query.skipped))
 
 
 def _from_file(inputs: Inputs, trained: Trained | None) -> _Query:
@@ -151,7 +151,8 @@ def _from_pictures(ctx: Ctx, extractor: Extractor, inputs: Inputs, trained: Trai
 def gallery_index(
     ctx: Ctx, describer: Describer, folder: Path, kind: Kind, keep: str = ""
 ) -> tuple[Index | Shards, tuple[str, ...]]:
-    """All pictures of a folder, kept in a file or in a folder of files; what cannot be read is named and left out."""
+    """Indexes all pictures of a folder, saved to a file or a folder of files if ``keep`` is set; unreadable pictures
+    are reported and left out."""
     if not folder.is_dir():
         raise VergenceError(f"{folder} is not a folder of pictures")
     paths = find_images(folder)
@@ -194,12 +195,12 @@ def _ranked(index: Index | Shards, queries: Tensor, itself: Tensor, count: int) 
 
 
 def render(ctx: Ctx, inputs: Inputs, result: Rankings) -> list[Artifact]:
-    """A page of ranked results before and after expansion, the same as a table and as a picture, and a summary."""
-    given = [*inputs.query, *(find_images(inputs.gallery) if inputs.gallery is not None else [])]
-    picture = pictures_by_name(given, resolved=True)
+    """Writes the results before and after expansion as a page, a table and a picture, and a summary."""
+    files = [*inputs.query, *(find_images(inputs.gallery) if inputs.gallery is not None else [])]
+    picture = pictures_by_name(files, resolved=True)
     note = (
         f"The best of {result.gallery} before and after expansion with {result.neighbours} neighbours, by cosine. "
-        "Green arrows say how many places a result has won, red ones how many it has lost; a weight is what it counted."
+        "Green arrows say how many places a result has won, red ones how many it has lost."
     )
     heading = ["query", "rank", "result", "similarity", "rank before", "weight"]
     rows = (_row(answer.name, rank, hit) for answer in result.answers for rank, hit in enumerate(answer.after, 1))
@@ -213,7 +214,7 @@ def render(ctx: Ctx, inputs: Inputs, result: Rankings) -> list[Artifact]:
     )
     return [
         Artifact(
-            "html", shown, "Ranked results of each query before and after expansion, and what neighbours counted."
+            "html", shown, "Ranked results of each query before and after expansion, and the weights of its neighbours."
         ),
         *_strips(ctx.folder / "results.png", result.answers[:4], picture),
         Artifact(
@@ -226,7 +227,7 @@ def render(ctx: Ctx, inputs: Inputs, result: Rankings) -> list[Artifact]:
 
 
 def _strips(path: Path, answers: Sequence[Answer], picture: Callable[[str], Tensor | None]) -> list[Artifact]:
-    """Two rows per query, before and after expansion; nothing where descriptors were searched."""
+    """Two rows per query, before and after expansion; nothing if the input is descriptors instead of pictures."""
     rows = []
     for answer in answers:
         query = picture(answer.name)
@@ -234,8 +235,8 @@ def _strips(path: Path, answers: Sequence[Answer], picture: Callable[[str], Tens
             return []
         for title, hits in (("before", answer.before), ("after", answer.after)):
             seen = [(hit, picture(hit.name)) for hit in hits[:6]]
-            found = [Panel(fitted(p, 256), f"{hit.similarity:.3f}") for hit, p in seen if p is not None]
-            rows.append([Panel(fitted(query, 256), f"query, {title}"), *found])
+            panels = [Panel(fitted(p, 256), f"{hit.similarity:.3f}") for hit, p in seen if p is not None]
+            rows.append([Panel(fitted(query, 256), f"query, {title}"), *panels])
     caption = "Queries (left) and their best results, before and after expansion, with cosines."
     return [Artifact("image", grid(path, rows, side=1.5), caption)] if rows else []
 

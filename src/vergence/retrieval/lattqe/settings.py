@@ -1,4 +1,4 @@
-"""LAttQE's settings: configs, inputs, presets, variants, metrics, and the paper's own figures."""
+"""LAttQE's settings: configs, inputs, presets, variants, metrics, and the numbers reported in the paper."""
 
 from __future__ import annotations
 
@@ -14,90 +14,90 @@ from vergence.retrieval.lattqe import ABOUT
 from vergence.retrieval.settings import Extractor, Ranks
 
 KS = (2, 4, 16, 64)
-"""Numbers of neighbours that the table is over."""
+"""Numbers of neighbours in the results table."""
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What weighs the neighbours."""
+    """The expansion method and its parameters."""
 
     method: Literal["lattqe", "none", "aqe", "aqewd", "alpha", "dqe"] = "lattqe"
-    """LAttQE, or a baseline that learns nothing."""
+    """LAttQE, or a baseline without training."""
     layers: int = 3
-    """Encoders."""
+    """Number of encoder layers."""
     heads: int = 64
-    """Attention heads; they share the descriptor's length."""
+    """Attention heads; their number divides the descriptor's dimension."""
     width: int = 2048
-    """Hidden width of an encoder's feed-forward part (0: the descriptor's length)."""
+    """Hidden width of an encoder's feed-forward part (0: the descriptor's dimension)."""
     ranks: int = 64
-    """Neighbours with a rank of their own; those further down share the last one's."""
+    """Neighbours with their own rank embedding; those further down share the last one."""
     dropout: float = 0.1
-    """In the encoders, while training."""
+    """Dropout rate in the encoders."""
     mixing: Literal["attention", "dense"] = "attention"
-    """dense: encoders without self-attention, so that no neighbour sees the others."""
+    """attention, or dense: encoders without self-attention, which process each neighbour alone."""
     position: Literal["learned", "none"] = "learned"
-    """none: neighbours are a set without an order."""
+    """Positional embedding of ranks; none: neighbours are an unordered set."""
     content: Literal["descriptors", "none"] = "descriptors"
-    """none: only ranks are seen, and every query gets the same weights."""
+    """none: only ranks are used, and every query gets the same weights."""
     output: Literal["weights", "direct"] = "weights"
-    """direct: average what comes out of the encoders instead of the descriptors."""
+    """direct: average the outputs of the encoders instead of the descriptors."""
     negative: Literal["keep", "clamp"] = "keep"
-    """A negative cosine subtracts its neighbour, or counts nothing."""
+    """Negative cosines: keep (the neighbour is subtracted) or clamp to 0."""
     auxiliary: float = 1.0
-    """Weight of the loss that tells relevant neighbours from others (0: no such classifier)."""
+    """Weight of the auxiliary loss, which classifies neighbours as relevant or not (0: no classifier)."""
     margin: float = 0.1
-    """Negatives farther away than this are left alone."""
+    """Margin of the contrastive loss: negatives farther away have no effect."""
     alpha: float = 3.0
-    """alpha: the power of the similarity."""
+    """alpha: exponent of the similarity."""
     svm_negatives: int = 5
-    """dqe: lowest-ranked items on the other side."""
+    """dqe: number of lowest-ranked items used as negatives."""
     svm_c: float = 0.1
-    """dqe: what a violated margin costs."""
+    """dqe: cost C of margin violations."""
 
     def __post_init__(self) -> None:
         for name, least in {"layers": 1, "heads": 1, "width": 0, "ranks": 1, "svm_negatives": 0}.items():
             if getattr(self, name) < least:
                 raise VergenceError(f"a model's {name} is at least {least}, got {getattr(self, name)}")
         if self.position == "none" and self.content == "none":
-            raise VergenceError("a model without ranks and without descriptors has nothing to look at")
+            raise VergenceError("a model without ranks and without descriptors has no input")
         if not (0 <= self.dropout < 1 and self.auxiliary >= 0 and self.margin >= 0 and self.svm_c > 0):
             raise VergenceError(
-                f"dropout is a share below 1, auxiliary and margin at least 0, svm_c above 0; got {self.dropout}, "
+                f"dropout is in [0, 1), auxiliary and margin at least 0, svm_c above 0; got {self.dropout}, "
                 f"{self.auxiliary}, {self.margin}, {self.svm_c}"
             )
 
 
 @dataclass(frozen=True)
 class Descriptors:
-    """What is searched among."""
+    """Source of the descriptors, and sampling of the training tuples."""
 
     source: Source = EMBEDDED
     """embedded, sfm120k:PATH, roxford5k:PATH, rparis6k:PATH, pictures:PATH, or a PATH to descriptors with labels."""
     test: str = ""
-    """What to test on, if something else than what is trained on, e.g. roxford5k:PATH."""
+    """Source of the test set, if it differs from the training source, e.g. roxford5k:PATH."""
     distractors: str = ""
     """A file of descriptors ('descriptors', N x D) to add to the gallery of a revisited benchmark."""
     least: int = 32
-    """Training: each query draws its number of neighbours from here ..."""
+    """Training: smallest number of neighbours drawn per query."""
     most: int = 64
-    """... to here."""
+    """Training: largest number of neighbours drawn per query."""
     drop: float = 0.6
-    """Training: each query draws the share of its neighbours to drop, from 0 to this."""
+    """Training: the fraction of neighbours to drop is drawn per query between 0 and this."""
     ranks: Ranks = "renumbered"
-    """Training: neighbours move up when others are dropped, or keep their ranks."""
+    """Training: after dropping, neighbours move up (renumbered) or keep their ranks (original)."""
     negatives: int = 5
-    """Training: mined for each query."""
+    """Training: mined negatives per query."""
     pool: int = 20_000
-    """Training: descriptors that negatives are mined in."""
+    """Training: size of the pool in which negatives are mined."""
     updates: int = 2000
-    """Training: steps between two pools; they make an epoch."""
+    """Training: steps per epoch; each epoch draws a new pool."""
     classes: int = 100
-    """embedded: classes to train on; half as many to validate and to test."""
+    """embedded: number of training classes; half as many for validation and test."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.least <= self.most or not 0 <= self.drop <= 1:
             raise VergenceError(
-                f"training draws neighbours from least to most and drops a share of 0 to 1, got least={self.least}, "
+                f"training draws neighbours from least to most and drops a fraction of 0 to 1, got least={self.least}, "
                 f"most={self.most}, drop={self.drop}"
             )
         for name in ("negatives", "pool", "updates"):
@@ -112,11 +112,11 @@ class Protocol:
     """Numbers of neighbours in evaluation."""
 
     neighbours: int = 64
-    """Of a query, for the expansion that is judged."""
+    """Neighbours of a query in the expansion."""
     database: int = 48
-    """Of each item, to augment the database (0: it is not)."""
+    """Neighbours of each item in database augmentation (0: none)."""
     augmented: int = 64
-    """Of a query in the augmented database."""
+    """Neighbours of a query in the augmented database."""
 
     def __post_init__(self) -> None:
         if min(self.neighbours, self.database, self.augmented) < 0:
@@ -132,21 +132,21 @@ class Config:
     extractor: Extractor = Extractor()
     protocol: Protocol = Protocol()
     train: Training = Training()
-    """The encoders."""
+    """Training of the encoders."""
     temper: Training = Training()
-    """The temperature for databases, with everything else frozen."""
+    """Training of the temperature for databases, with everything else frozen."""
     seed: int = 0
-    """Decides everything random."""
+    """Random seed of everything."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the data decides, and how far training has come."""
+    """What the data determines, and the state of training."""
 
     dimension: int = 1
-    """Of the descriptors; where nothing is learnt from them, any."""
+    """Dimension of the descriptors; any for methods without training."""
     tempered: bool = False
-    """Whether the model has its temperature by now."""
+    """Whether the model already has its temperature."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.dimension <= 1_000_000:
@@ -155,36 +155,36 @@ class Facts:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Pictures to find, where to look, and how to expand."""
+    """Query pictures, the gallery to search, and the expansion method."""
 
     query: Images = ()
-    """Pictures of what to find."""
+    """Query pictures."""
     gallery: Folder | None = None
-    """A folder of pictures to look in."""
+    """A folder of pictures to search."""
     index: Text = ""
-    """A file that keeps the gallery for the next call; without --gallery it is read. A name that ends with a slash is a
-    folder of files, for galleries that do not fit memory."""
+    """A file that stores the descriptors of the gallery; without --gallery it is read. A name that ends with a slash is
+    a folder of files, for galleries that do not fit into memory."""
     descriptors: Text = ""
     """Instead of pictures: an .npz or .safetensors file with 'gallery' (N, D) and 'queries' (Q, D)."""
     method: Literal["auto", "weights", "none", "aqe", "aqewd", "alpha", "dqe"] = "auto"
-    """What expands: the method of --weights, or one that needs no training; auto is the first if weights are given,
-    else alpha."""
+    """Expansion method: that of --weights, or one that needs no training; auto is weights if they are given, else
+    alpha."""
     neighbours: int = 0
-    """The number of neighbours to expand with (0: as many as the weights were trained for)."""
+    """Number of neighbours in the expansion (0: as many as the weights were trained for)."""
     top: int = 10
-    """The number of results to show of each query."""
+    """Number of results shown per query."""
     kind: Literal["flat", "ivf", "hnsw", "ivfpq"] = "flat"
-    """How the index looks: at everything, or approximately."""
+    """Kind of index: flat is exact, the others are approximate."""
     backbone: Text = ""
-    """What describes pictures; if not given, what the weights were trained with."""
+    """Network that computes descriptors; by default the one that the weights were trained with."""
     backbone_weights: Text = ""
-    """Weights of the backbone."""
+    """Weights file of the backbone."""
 
     def __post_init__(self) -> None:
         if not (self.query or self.descriptors):
-            raise VergenceError("nothing to find: give --query FILE..., or --descriptors FILE")
+            raise VergenceError("there is no query: give --query FILE..., or --descriptors FILE")
         if not (self.descriptors or self.index or self.gallery is not None):
-            raise VergenceError("nowhere to look: give --gallery DIR, or --index FILE of an earlier call")
+            raise VergenceError("there is no gallery: give --gallery DIR, or --index FILE of an earlier call")
         if self.top < 1 or self.neighbours < 0:
             raise VergenceError(
                 f"at least one result is shown, got --top {self.top} and --neighbours {self.neighbours}"
@@ -286,8 +286,8 @@ SETTINGS = Settings(
     facts=Facts,
     inputs=Inputs,
     embedded=(
-        "Embedded: generated descriptors. Content tells classes apart, scenes that all classes share make strangers "
-        "look alike, and one rotation hides which direction is which. The classes of the test were not trained on."
+        "Embedded: generated descriptors. Some directions separate the classes, others hold scenes that all classes "
+        "share, and a rotation hides which is which. Test classes are not in the training set."
     ),
     reported=REPORTED,
     published={

@@ -28,7 +28,7 @@ from vergence.retrieval.synth import world
 
 Ctx = Context[Config, Facts]
 Prepared = Judged | TupleData
-"""What is evaluated: judged data, or the clusters that were trained on."""
+"""Data ready for use: an evaluation set, or training tuples."""
 
 
 class LAttQESystem(System[Config, Facts, Expansion, Prepared, Rankings]):
@@ -49,7 +49,7 @@ class LAttQESystem(System[Config, Facts, Expansion, Prepared, Rankings]):
         return _Training(samples, len(samples)) if split == "train" else samples
 
     def prepare(self, ctx: Ctx, data: Any) -> Prepared:
-        """Describe pictures; then find the neighbours that training takes, or add distractors to the gallery."""
+        """Computes descriptors of pictures; then finds neighbours for training, or adds distractors to the gallery."""
         asked, samples = ctx.config.data, data.data if isinstance(data, _Training) else data
         if isinstance(samples, Pictures):
             samples = samples.become(describe_once(ctx, ctx.config.extractor, samples))
@@ -80,9 +80,9 @@ class LAttQESystem(System[Config, Facts, Expansion, Prepared, Rankings]):
         return model
 
     def rebuild(self, ctx: Ctx, model: Expansion, data: TupleData, epoch: int) -> Mapping[str, Tensor]:
-        """A new pool, and the hardest of it for every query."""
+        """Draws a new pool and mines the hardest negatives of every query."""
         asked = ctx.config.data
-        source = torch.Generator().manual_seed(ctx.generator.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF)  # of the CPU
+        source = torch.Generator().manual_seed(ctx.generator.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF)  # a CPU generator
         pool = torch.randperm(len(data.data.clusters), generator=source)[: asked.pool]
         return {"negatives": hardest(data.data, data.queries, pool, asked.negatives, ctx.device)}
 
@@ -96,7 +96,7 @@ class LAttQESystem(System[Config, Facts, Expansion, Prepared, Rankings]):
         query, neighbours, padding, relevant, positive, negatives = batch
         if model.log_temperature is not None:  # the second phase
             augmented = model.augment(query, neighbours, padding)[0]
-            if settings.output == "direct":  # nothing of it depends on the temperature
+            if settings.output == "direct":  # the output does not depend on the temperature
                 augmented = augmented + 0 * model.log_temperature
             return {"contrastive": contrastive(augmented, positive, negatives, settings.margin)}
         encoded = model.encoded(query, neighbours, padding)
@@ -110,7 +110,7 @@ class LAttQESystem(System[Config, Facts, Expansion, Prepared, Rankings]):
     # Use --------------------------------------------------------------------------------------------------------------
 
     def evaluate(self, ctx: Ctx, model: Expansion, data: Prepared) -> Mapping[str, float]:
-        """At the protocol's numbers of neighbours; in the final test over several, and with the database augmented."""
+        """mAP at the protocol's number of neighbours; in the test also at several k and with an augmented database."""
         judged, method, protocol = _judged(data, ctx.facts.dimension), method_of(model), ctx.config.protocol
         evaluator = Evaluator(ctx, judged)
         metrics = scores(evaluator.precisions(method, protocol.neighbours))
@@ -125,16 +125,16 @@ class LAttQESystem(System[Config, Facts, Expansion, Prepared, Rankings]):
         return metrics
 
     def needs_model(self, inputs: Inputs) -> bool:
-        """The classic methods have nothing to learn."""
+        """Whether ``inputs`` need trained weights; the classic methods do not."""
         return inputs.method == "weights"
 
     def infer(self, ctx: Ctx, model: Expansion | None, inputs: Inputs) -> Rankings:
         extractor, neighbours = ctx.config.extractor, ctx.config.protocol.neighbours
-        if model is None:  # no weights say what describes pictures: a backbone that comes trained, and the usual ten
+        if model is None:  # without weights: a pretrained backbone, and the usual ten neighbours
             ready = replace(extractor, backbone="efficientnet-lite0", longest=512, scales=(1.0,))
             return predict.search(ctx, ready, 10, None, inputs)
-        own = inputs.method in ("auto", "weights")
-        trained = Trained(method_of(model), ctx.facts.dimension) if own else None
+        learned = inputs.method in ("auto", "weights")
+        trained = Trained(method_of(model), ctx.facts.dimension) if learned else None
         return predict.search(ctx, extractor, neighbours, trained, inputs)
 
     def render(self, ctx: Ctx, inputs: Inputs, result: Rankings) -> Sequence[Artifact]:
@@ -145,10 +145,14 @@ class LAttQESystem(System[Config, Facts, Expansion, Prepared, Rankings]):
         evaluator = Evaluator(ctx, _judged(data, ctx.facts.dimension))
         methods = {name: method_of(model) for name, model in models.items()}
         labels = {name: self.settings.label(name) for name in methods}
-        own = {name: self.configure("tiny", name).protocol.neighbours for name in methods if name in self.variants}
+        neighbours = {
+            name: self.configure("tiny", name).protocol.neighbours for name in methods if name in self.variants
+        }
         return [
             pictures.sensitivity(ctx.folder, evaluator, methods, labels),
-            pictures.regimes(ctx.folder, evaluator, {n: methods[n] for n in own if n != "none"}, labels, own),
+            pictures.regimes(
+                ctx.folder, evaluator, {n: methods[n] for n in neighbours if n != "none"}, labels, neighbours
+            ),
             pictures.weights(ctx.folder, evaluator, methods, labels),
         ]
 
@@ -160,8 +164,8 @@ class _Training(First):
 def _tuples(ctx: Ctx, data: Clusters | Judged) -> TupleData:
     if not isinstance(data, Clusters):
         raise VergenceError(
-            "this data set has queries and answers but nothing to train on; train on sfm120k:PATH or on descriptors "
-            "with labels, and give this one to --data.test"
+            "this data set has queries and ground truth but nothing to train on; train on sfm120k:PATH or on "
+            "descriptors with labels, and give this one to --data.test"
         )
     asked = ctx.config.data
     clusters = data if data.pairs is not None else data.with_positives()
@@ -183,7 +187,7 @@ def _judged(data: Prepared, dimension: int) -> Judged:
             f"the model was trained on descriptors of {dimension} numbers, these have {judged.gallery.shape[1]}"
         )
     if not len(judged):
-        raise VergenceError("there is nothing to judge: the data has no queries")
+        raise VergenceError("there is nothing to evaluate: the data has no queries")
     return judged
 
 

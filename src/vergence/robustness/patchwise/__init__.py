@@ -1,4 +1,4 @@
-"""Patch-wise attacks, to judge robustness with."""
+"""Patch-wise attacks, for evaluating robustness."""
 
 from vergence.contract.about import About
 
@@ -10,7 +10,7 @@ ABOUT = About(
     tasks=("adversarial robustness",),
     summary=(
         "How much of a classifier's accuracy survives perturbations made with other networks. The patch-wise iterative "
-        "attack (PI-FGSM) takes larger steps than its budget allows and lays what is cut off around where it was; it "
+        "attack (PI-FGSM) takes larger steps than its budget allows and projects the excess to neighbouring pixels; it "
         "combines with momentum, input diversity and translation invariance, which are its baselines here."
     ),
     key="gao2020patch",

@@ -1,4 +1,4 @@
-"""What the projection costs: an iteration with it and without it, and its parts against their plain forms."""
+"""Cost of the projection: an attack with and without it, and its parts against their plain forms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EPS = 16 / 255
 
 
 def contests() -> Iterator[Contest]:
-    """The whole attack on two photographs' worth of pixels, then projection and smoothing alone."""
+    """The whole attack on two pictures of 299 x 299, then projection and smoothing alone."""
     rivals = {"I-FGSM": _attack(i_fgsm(EPS, 2))}
     yield Contest("attack", "PI-FGSM, lite0, 299 x 299, 2 iterations", _attack(pi_fgsm(EPS, 2)), rivals)
     for size in (3, 7, 21):
@@ -34,7 +34,7 @@ def contests() -> Iterator[Contest]:
 
 @cache
 def _network() -> Classifier:
-    """Built when first used. Random weights cost what trained ones do."""
+    """Built on first use. Random weights cost the same as trained ones."""
     return lite("lite0").eval()
 
 

@@ -1,4 +1,4 @@
-"""What the paper says that can be found false."""
+"""The paper's claims, as tests that can fail."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def is_algorithm_1(_: Evidence) -> float:
 
 
 def kernel_is_eq_12(_: Evidence) -> float:
-    """The kernel, and what the attack uses in its place, forward and backward; channels never meet."""
+    """The kernel, and its fast form in the attack, forward and backward; channels stay separate."""
     worst = 0.0
     for size in (3, 7, 21):
         kernel = project_kernel(size)
@@ -87,7 +87,7 @@ def unprojected_is_the_control(_: Evidence) -> float:
 
 
 def budget_is_kept(_: Evidence) -> float:
-    """How far the worst pixel is beyond its budget or the range, over settings and float types; in float64."""
+    """The largest excess of a pixel over its budget or the range, over settings and float types; in float64."""
     worst, network = -1.0, _network()
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         x, y = _pictures(dtype)
@@ -107,13 +107,13 @@ def _attacks() -> Iterator[SignAttack]:
             plainly = pi_fgsm(eps, 4, beta, Projection(size, gamma))
             yield plainly
             yield replace(plainly, momentum=1.0, smoothing=5)
-    # What DI changes has another size: the network must take it, and this one does not.
+    # DI changes the size, which this network does not accept.
     yield replace(pi_fgsm(16 / 255, 4), diversity=Diversity(chance=0.0))
 
 
 def hand_test(_: Evidence) -> float:
-    """One channel of 3 x 3, a gradient at the centre alone, beta = T: by hand, the first step is the budget and the
-    second overflows by as much, which moves the eight neighbours by gamma and the centre not at all."""
+    """One channel of 3 x 3, a gradient at the centre alone, beta = T: by hand, the first step uses the whole
+    budget and the second exceeds it by as much, which moves the eight neighbours by gamma and the centre not at all."""
     eps, gamma = 16 / 255, 4 / 255
     x = torch.full((1, 1, 3, 3), 0.5, dtype=torch.float64)
     only = torch.zeros(1, 1, 3, 3, dtype=torch.float64)
@@ -134,7 +134,7 @@ def hand_test(_: Evidence) -> float:
 
 
 def gradients_taken(_: Evidence) -> float:
-    """The number of gradients that PI takes beyond one per iteration."""
+    """The number of gradients that PI computes beyond one per iteration."""
     network, (x, y) = _network(), _pictures()
     calls = 0
 

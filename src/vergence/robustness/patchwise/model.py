@@ -1,5 +1,5 @@
-"""The patch-wise attack, in which noise that the budget cuts off is laid around where it was (Eqs. 10-12), and the
-networks that attack and are attacked: four small ones of different shapes, and EfficientNet-Lite."""
+"""The patch-wise attack, which projects noise beyond the budget to neighbouring pixels (Eqs. 10-12), and the networks
+that serve as substitutes and targets: four small ones, and EfficientNet-Lite."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from vergence.robustness.patchwise.settings import Attack, ModelConfig, Remember
 
 @dataclass(frozen=True)
 class Projection:
-    """PI: what a pixel would have moved beyond the budget, its neighbours move instead."""
+    """PI: noise beyond a pixel's budget moves its neighbours instead."""
 
     kernel: int = 3
     """Side of the neighbourhood k_w: 3 against usual networks, 7 against adversarially trained ensembles, 21 against
     denoising ones."""
     gamma: float | None = None
-    """How far the neighbours move, in [0, 1] as the budget is; none: as far as a step."""
+    """How far the neighbours move, in the units of the budget, [0, 1]; none: one step size."""
     remember: Remember = "all"
-    """What the cumulative noise holds: steps and projections, or steps alone."""
+    """Whether the cumulative noise includes steps and projections, or steps alone."""
 
     def __post_init__(self) -> None:
         check_projection(self.kernel, self.gamma)
 
     def start(self, attack: SignAttack) -> Callable[[Tensor], Tensor]:
-        """Begin with no cumulative noise."""
+        """Starts an attack with zero cumulative noise."""
         stride = attack.beta / attack.steps
         reach = stride if self.gamma is None else self.gamma / attack.eps
         total: Tensor | None = None
 
         def project(step: Tensor) -> Tensor:
-            # In units of eps, the noise of the paper's settings is made of whole numbers, halves and eighths: it adds
-            # up without rounding, and what cancels is zero. For other settings, what rounding may leave after as many
-            # additions is taken off: a sign makes a whole step of any dust.
+            # In units of eps, the noise of the paper's settings consists of integers, halves and eighths: sums are
+            # exact, and what cancels is zero. For other settings, possible rounding errors are thresholded away, since
+            # the sign would turn any residue into a whole step.
             nonlocal total
             dust = torch.finfo(step.dtype).eps * attack.steps**2 * (stride + reach)
             total = step if total is None else total + step
             over = F.threshold(total.abs() - 1, dust, 0)  # beyond the budget
             cut = over * total.sign()  # Eq. 10
-            around = surroundings(cut, self.kernel)  # Eq. 12, but for the factor, which no sign sees
+            around = surroundings(cut, self.kernel)  # Eq. 12 without its factor, which does not change the sign
             projected = reach * F.hardshrink(around, self.kernel * dust).sign()
             if self.remember == "all":
                 total = total + projected
@@ -59,7 +59,7 @@ class Projection:
 
 
 def project_kernel(size: int) -> Tensor:
-    """Eq. 12: (size, size), zero in the middle, the same everywhere else, with sum 1; float64."""
+    """Eq. 12: (size, size), zero in the centre, constant elsewhere, with sum 1; float64."""
     kernel = torch.full((size, size), 1 / (size**2 - 1), dtype=torch.float64)
     kernel[size // 2, size // 2] = 0
     return kernel
@@ -81,7 +81,7 @@ def pi_fgsm(
 
 
 def attack_of(settings: Attack) -> SignAttack:
-    """The attack that settings mean."""
+    """Builds the attack described by the settings."""
     return SignAttack(
         settings.eps / 255,
         settings.steps,
@@ -94,8 +94,8 @@ def attack_of(settings: Attack) -> SignAttack:
 
 
 def patch_map(noise: Tensor, eps: float, full: Literal["black", "white"] = "black") -> Tensor:
-    """Eq. 7 as bytes: ``|noise| * 256 / eps``. At the whole budget that is 256, which a byte holds as 0: black in the
-    paper's figures; ``white`` keeps it at 255."""
+    """Eq. 7 as bytes: ``|noise| * 256 / eps``. At the whole budget that is 256, which overflows to 0: black in the
+    paper's figures; ``white`` clips it to 255."""
     values = (noise.detach().abs().float() * 256 / eps + 1e-2).to(torch.int64)
     return (values.remainder(256) if full == "black" else values.clamp(max=255)).to(torch.uint8)
 
@@ -113,7 +113,7 @@ def _conv(channels: int, side: int, classes: int) -> nn.Module:
 
 
 def _strided(channels: int, side: int, classes: int) -> nn.Module:
-    """Two 5x5 convolutions that take every second pixel."""
+    """Two 5x5 convolutions of stride 2."""
     last = (side + 3) // 4
     return nn.Sequential(
         nn.Conv2d(channels, 24, 5, 2, 2), nn.ReLU(),
@@ -146,7 +146,7 @@ SMALL: Mapping[str, Callable[[int, int, int], nn.Module]] = {
 
 
 def build(model: ModelConfig, channels: int, side: int, classes: int) -> Zoo:
-    """The networks for pictures (channels, side, side)."""
+    """Builds the networks for pictures (channels, side, side)."""
     networks: dict[str, nn.Module] = {}
     for name in model.networks:
         if name in LITE:
@@ -158,9 +158,11 @@ def build(model: ModelConfig, channels: int, side: int, classes: int) -> Zoo:
 
 
 def fill(zoo: Zoo) -> None:
-    """Put the packages' weights in."""
+    """Loads the ImageNet weights."""
     for name, classifier in zoo.items():
         weights: Mapping[str, Tensor] = lite_weights(name)
         if weights["network.fc.bias"].shape != classifier.state_dict()["network.fc.bias"].shape:
-            raise VergenceError(f"the pretrained {name} knows {len(weights['network.fc.bias'])} classes, the data not")
+            raise VergenceError(
+                f"the pretrained {name} has {len(weights['network.fc.bias'])} classes, the data does not"
+            )
         classifier.load_state_dict(dict(weights))

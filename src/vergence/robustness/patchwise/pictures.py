@@ -1,4 +1,4 @@
-"""Pictures of attacks: what they leave, what they changed, and who is fooled."""
+"""Pictures of attacks: adversarial pictures, their changes, and transfer tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Ctx = Context[Config, Facts]
 
 @dataclass(frozen=True)
 class Shown:
-    """Pictures (N, C, H, W) before and after an attack, and by network its answers and whether they are right."""
+    """Pictures (N, C, H, W) before and after an attack, and by network its predictions and whether they are right."""
 
     label: str
     images: Tensor
@@ -57,7 +57,7 @@ class Shown:
 
 
 def attacked_grid(path: Path, shown: Sequence[Shown]) -> Path:
-    """One row per attack (or per picture)."""
+    """Draws one row per attack (or per picture)."""
     return grid(path, [row.panels() for row in shown], side=2.3)
 
 
@@ -68,8 +68,7 @@ def _coloured(picture: Tensor) -> Tensor:
 
 
 def transfer_grid(path: Path, by_attack: Mapping[str, Mapping[str, float]]) -> Path:
-    """By attack, cells named ``substitute > target`` with their success in per cent: one square of numbers per
-    attack."""
+    """Draws one matrix per attack from cells named ``substitute > target`` with their success in per cent."""
     columns = min(len(by_attack), 3)
     rows = -(-len(by_attack) // columns)
     tables = {label: _square(cells) for label, cells in by_attack.items()}
@@ -103,14 +102,14 @@ def _square(cells: Mapping[str, float]) -> tuple[list[str], list[str], list[list
 
 
 def draw(ctx: Ctx, models: Mapping[str, Zoo], data: Squares) -> list[Artifact]:
-    """The whole table, and what the attacks do to two held-out pictures."""
+    """Draws the whole transfer table, and the attacks on two held-out pictures."""
     artifacts: list[Artifact] = []
     measured = {v: cells for v, cells in ctx.measured.items() if any(" > " in cell for cell in cells)}
     if measured:
         squares = {SETTINGS.label(v): cells for v, cells in measured.items()}
         caption = (
-            "How often (%) an attack made with the network of a row fools the network of a column, of all held-out "
-            "pictures; on the diagonal both are the same."
+            "Success (%) of an attack made with the network of a row on the network of a column, over all held-out "
+            "pictures; the diagonal is white-box."
         )
         artifacts.append(Artifact("image", transfer_grid(ctx.folder / "transfer.png", squares), caption))
         write_json(ctx.folder / "transfer.json", _table(ctx, measured))
@@ -121,9 +120,9 @@ def draw(ctx: Ctx, models: Mapping[str, Zoo], data: Squares) -> list[Artifact]:
         rows = [_shown(ctx, first, models[first], f"clean, truth: {' and '.join(truth)}", data, attacked=False)]
         rows += [_shown(ctx, variant, zoo, SETTINGS.label(variant), data) for variant, zoo in models.items()]
         caption = (
-            "Two held-out pictures as they are and as each attack leaves them, the change (grey: none) and its "
-            "patch map (Eq. 7; white: the whole budget), with what each network says (×: wrong). The network that "
-            "is named first made them."
+            "Two held-out pictures, clean and after each attack, the change (grey: none) and its patch map (Eq. 7; "
+            "white: the whole budget), with the prediction of each network (×: wrong). The substitute is the network "
+            "named first."
         )
         artifacts.append(Artifact("image", attacked_grid(ctx.folder / "attacked.png", rows), caption))
     return artifacts

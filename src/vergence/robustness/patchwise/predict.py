@@ -1,4 +1,4 @@
-"""Adversarial versions of a user's pictures, whose budget holds in the file, and how often they succeed."""
+"""Adversarial versions of a user's pictures, with the budget checked in the saved files, and their success rates."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from vergence.robustness.patchwise.pictures import Ctx, Shown, attacked_grid
 from vergence.robustness.patchwise.settings import Inputs
 
 READY = ("lite0", "lite1", "lite2")
-"""ImageNet classifiers that the extra ``pretrained`` brings: what is attacked when no weights are given."""
+"""ImageNet classifiers of the extra ``pretrained``, used if no weights are given."""
 
 
 @dataclass(frozen=True, eq=False)
 class Adversarial(Result):
-    """Pictures as an attack leaves them, and what each network says of them."""
+    """Adversarial pictures, and the predictions of each network."""
 
     clean: tuple[Tensor, ...]
-    """The pictures as they were given, bytes (3, H, W) each."""
+    """The original pictures, bytes (3, H, W) each."""
     adversarial: tuple[Tensor, ...]
     """The same pictures after the attack, within the budget, bytes (3, H, W) each."""
     labels: Tensor
-    """The label of each picture, (N,): as given, or what the substitutes say of the clean picture."""
+    """The label of each picture, (N,): as given, or the substitutes' prediction on the clean picture."""
     networks: tuple[str, ...]
-    """The networks that were asked, in the order of the columns below."""
+    """All networks, in the order of the columns below."""
     substitutes: tuple[str, ...]
-    """Those of them that the attack was made with."""
+    """The networks that the attack was made with."""
     before: Tensor
-    """The answer of each network on each clean picture, (N, networks)."""
+    """The prediction of each network on each clean picture, (N, networks)."""
     after: Tensor
-    """The answer of each network on each adversarial picture, (N, networks)."""
+    """The prediction of each network on each adversarial picture, (N, networks)."""
     unrounded: Tensor
-    """The same before adversarial pictures were rounded to 8 bits, (N, networks)."""
+    """Like ``after``, before rounding to 8 bits, (N, networks)."""
 
     def wrong(self, answers: Tensor) -> dict[str, float]:
-        """By network, per cent of its answers (a column of N, networks) that are not the label."""
+        """By network, the percentage of wrong predictions; ``answers`` are (N, networks)."""
         shares = 100 * (answers != self.labels[:, None]).double().mean(0)
         return dict(zip(self.networks, shares.tolist(), strict=True))
 
@@ -63,10 +63,10 @@ class Adversarial(Result):
 
 
 def attacked(ctx: Ctx, model: Zoo | None, inputs: Inputs) -> Adversarial:
-    """Attack batch by batch (pictures of one size together), round to bytes, and ask every network."""
-    given = read_labels(Path(inputs.labels)) if inputs.labels else None
+    """Attacks in batches of pictures of one size, rounds to bytes, and evaluates every network."""
+    true_labels = read_labels(Path(inputs.labels)) if inputs.labels else None
     for path in inputs.images:
-        if given is not None and path.stem not in given:
+        if true_labels is not None and path.stem not in true_labels:
             raise VergenceError(f"{inputs.labels} has no label for {path.name}")
     zoo, substitutes = _networks(ctx, model, inputs)
     together, attack = zoo.together(substitutes), attack_of(inputs.chosen())
@@ -76,8 +76,8 @@ def attacked(ctx: Ctx, model: Zoo | None, inputs: Inputs) -> Adversarial:
     before, after, unrounded = (torch.zeros(len(pictures), len(zoo)).long() for _ in range(3))
     for batch in ctx.progress.track(_batches(pictures, ctx.config.batch), "pictures"):
         clean = _on_device(ctx, [pictures[i] for i in batch])
-        if given is not None:
-            truth = torch.tensor([given[inputs.images[i].stem] for i in batch], device=ctx.device)
+        if true_labels is not None:
+            truth = torch.tensor([true_labels[inputs.images[i].stem] for i in batch], device=ctx.device)
         else:
             truth = logits_of(together, clean).argmax(1)
         changed = attack(together, clean, truth, ctx.generator)
@@ -92,26 +92,26 @@ def attacked(ctx: Ctx, model: Zoo | None, inputs: Inputs) -> Adversarial:
 
 
 def _networks(ctx: Ctx, model: Zoo | None, inputs: Inputs) -> tuple[Zoo, list[str]]:
-    """All networks by name, each loaded and moved once, and the names of those to attack with."""
-    own = {} if model is None else dict(model.items())
-    usual = list(own) if own else list(READY)
+    """All networks by name, each loaded once, and the names of the substitutes."""
+    trained = {} if model is None else dict(model.items())
+    usual = list(trained) if trained else list(READY)
     substitutes = named(inputs.substitutes) or usual[:1]
     targets = named(inputs.targets) or [name for name in usual if name not in substitutes]
     names = list(dict.fromkeys([*substitutes, *targets]))
     for name in names:
-        if name not in own and name not in LITE:
-            raise VergenceError(f"no network {name!r}{did_you_mean(name, [*own, *LITE])}")
-    ready = {name: pretrained(name).to(ctx.device, ctx.float_type) for name in names if name not in own}
-    return Zoo({name: ready[name] if name in ready else own[name] for name in names}), substitutes
+        if name not in trained and name not in LITE:
+            raise VergenceError(f"no network {name!r}{did_you_mean(name, [*trained, *LITE])}")
+    ready = {name: pretrained(name).to(ctx.device, ctx.float_type) for name in names if name not in trained}
+    return Zoo({name: ready[name] if name in ready else trained[name] for name in names}), substitutes
 
 
 def named(text: str) -> list[str]:
-    """``lite0, lite1`` as a list."""
+    """Splits names at commas: ``lite0, lite1``."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _batches(pictures: Sequence[Tensor], most: int) -> list[list[int]]:
-    """Indices of pictures of one size, at most ``most`` together."""
+    """Batches of indices of pictures of one size, at most ``most`` each."""
     by_size: dict[tuple[int, ...], list[int]] = {}
     for index, picture in enumerate(pictures):
         by_size.setdefault(tuple(picture.shape), []).append(index)
@@ -132,7 +132,7 @@ def _answers(zoo: Zoo, images: Tensor) -> Tensor:
 
 
 def render(ctx: Ctx, inputs: Inputs, result: Adversarial) -> list[Artifact]:
-    """Adversarial pictures as PNG, how often they succeed and every answer as tables, and a picture of some."""
+    """Writes adversarial pictures as PNG, tables of success rates and predictions, and a picture of a few."""
     paths, folder = inputs.images, ctx.folder
     outputs = _outputs(folder / "adversarial", paths)
     for output, picture, adversarial in zip(outputs, result.clean, result.adversarial, strict=True):
@@ -154,14 +154,14 @@ def render(ctx: Ctx, inputs: Inputs, result: Adversarial) -> list[Artifact]:
     summary = ", ".join(f"{name} {success[name]:.1f} % (clean {clean[name]:.1f} %)" for name in result.networks)
     return [
         Artifact("table", successes, f"Wrong after the attack: {summary}."),
-        Artifact("table", every, "What each network says of each picture, clean and adversarial."),
-        Artifact("image", grid, "Some pictures as the attack leaves them, the change, and its patch map."),
+        Artifact("table", every, "Predictions of each network on each picture, clean and adversarial."),
+        Artifact("image", grid, "Adversarial pictures, the change, and its patch map."),
         *(Artifact("image", path, f"{path.name}, changed by at most {inputs.eps:g}/255.") for path in outputs),
     ]
 
 
 def _outputs(folder: Path, paths: Sequence[Path]) -> list[Path]:
-    """A PNG for each picture; two of one name may come from two folders."""
+    """One PNG path per picture; equal names from different folders get a number."""
     names: dict[str, None] = {}
     for path in paths:
         free = (path.stem, *(f"{path.stem}-{n}" for n in range(2, len(paths) + 2)))
@@ -170,7 +170,7 @@ def _outputs(folder: Path, paths: Sequence[Path]) -> list[Path]:
 
 
 def _save(path: Path, adversarial: Tensor, picture: Tensor, eps: float) -> None:
-    """Write a picture, and hold what is in the file against the budget once more."""
+    """Saves a picture and checks the budget again in the saved file."""
     with replacing(path) as partial:
         Image.fromarray(adversarial.permute(1, 2, 0).contiguous().numpy()).save(partial, format="png")
     far = int((read_image(path).short() - picture.short()).abs().max())

@@ -1,4 +1,4 @@
-"""Patch-wise attacks' settings: networks, pictures, attacks by name, inputs, metrics, and the paper's own figures."""
+"""Patch-wise attacks' settings: networks, pictures, attacks by name, inputs, metrics, and reported numbers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Network = Literal["conv", "strided", "dense", "wide", "lite0", "lite1", "lite2",
 """Four small networks that are trained here, and EfficientNet-Lite."""
 Part = Literal["di", "ti", "mi", "pi"]
 Remember = Literal["all", "steps"]
-"""What the cumulative noise holds: steps and projections (Alg. 1, line 8), or steps alone, which the authors' code
+"""What the cumulative noise includes: steps and projections (Alg. 1, line 8), or steps alone, which the authors' code
 advises for ensembles of residual networks."""
 
 
 def check_projection(kernel: int, gamma: float | None) -> None:
-    """Refuse a kernel without a middle, and a negative size of projections."""
+    """Raises an error unless the kernel's side is odd and at least 3, and gamma at least 0."""
     if kernel < 3 or kernel % 2 == 0:
         raise VergenceError(f"a project kernel has an odd side of at least 3, got {kernel}")
     if gamma is not None and not 0 <= gamma <= 255:
@@ -34,10 +34,10 @@ def check_projection(kernel: int, gamma: float | None) -> None:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Which networks there are."""
+    """The networks and their weights."""
 
     networks: tuple[Network, ...] = ("lite0", "lite1", "lite2")
-    """Each is a substitute in turn, and a target of the others."""
+    """Each is the substitute in turn, with the others as targets."""
     weights: Literal["train", "imagenet"] = "imagenet"
     """Trained here, or from the packages of the extra `pretrained`."""
 
@@ -51,35 +51,35 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class Attack:
-    """How pictures are changed."""
+    """The attack and its parameters."""
 
     eps: float = 16.0
     """The budget, in 1/255."""
     steps: int = 10
     """Iterations; 1 is FGSM."""
     parts: tuple[Part, ...] = ("pi",)
-    """What joins the loop: input diversity, translation invariance, momentum, patch-wise projection."""
+    """Parts of the attack: input diversity, translation invariance, momentum, patch-wise projection."""
     beta: float = 10.0
-    """Amplification: how many times eps / steps a step is."""
+    """Amplification: step size as a multiple of eps / steps."""
     gamma: float | None = None
-    """pi: how far cut noise is projected, as a share of eps (none: a step; the paper's 2 of 255 is 0.125)."""
+    """pi: size of the projection, as a fraction of eps (none: one step; the paper's 2 of 255 is 0.125)."""
     kernel: int = 3
     """pi: side of the project kernel."""
     remember: Remember = "all"
-    """pi: what the cumulative noise holds, steps and projections or steps alone."""
+    """pi: the cumulative noise includes steps and projections, or steps alone."""
     momentum: float = 1.0
-    """mi: decay."""
+    """mi: decay of earlier gradients."""
     smoothing: int = 15
     """ti: side of the Gaussian kernel."""
     chance: float = 0.7
-    """di: how often the input is changed."""
+    """di: probability of changing the input."""
     grow: float = 330 / 299
-    """di: what it is enlarged to at most."""
+    """di: largest enlargement, as a multiple of the side."""
     resize: Resize = "nearest"
-    """di: how it is enlarged."""
+    """di: interpolation."""
     substitutes: Literal["each", "others"] = "each"
-    """Each network attacks alone; or all but one attack together, by the mean of their logits, for each that is left
-    out."""
+    """each: every network is a substitute alone; others: all but one form an ensemble (mean of their logits) that
+    attacks the one left out."""
 
     def __post_init__(self) -> None:
         check_steps(self.eps / 255, self.steps, self.beta)
@@ -94,24 +94,24 @@ class Attack:
 
     @property
     def projected(self) -> float | None:
-        """pi: how far cut noise is projected, in [0, 1] as pictures are; none: a step."""
+        """pi: size of the projection in the range of the pictures, [0, 1]; none: one step."""
         return None if self.gamma is None else self.gamma * (self.eps / 255)
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """What is attacked."""
+    """Source and size of the pictures."""
 
     source: Source = EMBEDDED
     """embedded, nips2017:PATH, folder:PATH, or a plain PATH to class folders."""
     side: int = 20
-    """What pictures are resized to before they are attacked."""
+    """Side that pictures are resized to before the attack."""
     channels: Literal[1, 3] = 3
     """Grey or colour."""
     noise: float = 0.05
-    """Training: deviation of the noise that is added."""
+    """Training: standard deviation of added noise."""
     limit: int = 0
-    """The largest number of pictures to judge (0: all)."""
+    """Largest number of test pictures (0: all)."""
 
     def __post_init__(self) -> None:
         if not 8 <= self.side <= 4096 or not 0 <= self.noise <= 1 or self.limit < 0:
@@ -132,9 +132,9 @@ class Config:
     data: Pictures = Pictures(source="nips2017:data", side=299)
     train: Training = Training()
     batch: int = 10
-    """Pictures that are attacked at a time."""
+    """Pictures per batch of an attack."""
     seed: int = 0
-    """Decides everything random."""
+    """Random seed of everything."""
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -143,7 +143,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Facts(Classes):
-    """The classes that the networks know: ImageNet's, where no data was asked."""
+    """The classes of the networks; ImageNet's by default."""
 
     classes: int = 1000
 
@@ -155,7 +155,7 @@ class Facts(Classes):
     def refuse_others(self, own: Sequence[str]) -> None:
         super().refuse_others(own)
         if len(own) != self.classes:  # ImageNet's have no names here
-            raise VergenceError(f"the weights know {self.classes} classes, the data has {len(own)}")
+            raise VergenceError(f"the weights have {self.classes} classes, the data has {len(own)}")
 
 
 Named = Literal[
@@ -165,40 +165,40 @@ Named = Literal[
 
 @dataclass(frozen=True)
 class Inputs:
-    """Pictures to change, by which networks, and against which."""
+    """Pictures to attack, substitutes and targets."""
 
     images: Images
     """Pictures to attack."""
     substitutes: Text = ""
-    """The networks to attack with, separated by commas (several: the mean of their logits); if none is given, the first
-    of the weights, or lite0 without weights. lite0 to lite2 come with the extra `pretrained`."""
+    """Networks to attack with, separated by commas (several: the mean of their logits); by default the first of the
+    weights, or lite0 without weights. lite0 to lite2 come with the extra `pretrained`."""
     targets: Text = ""
-    """The networks to try it on; if none is given, the others of the weights, or of lite0 to lite2 without weights."""
+    """Networks to test on; by default the others of the weights, or of lite0 to lite2 without weights."""
     labels: Text = ""
-    """A csv with the columns ImageId and TrueLabel, as the NIPS 2017 set has; without it, what the substitutes say of a
-    clean picture stands for the truth."""
+    """A csv with the columns ImageId and TrueLabel, as in the NIPS 2017 set; without it, the substitutes' predictions
+    on clean pictures are the labels."""
     attack: Named = "pi"
-    """Which attack."""
+    """The attack, by the names of the variants."""
     eps: float = 16.0
     """The budget, in 1/255."""
     steps: int = 0
     """Iterations (0: as the attack is published)."""
     beta: float | None = None
-    """Amplification; if not given, as published."""
+    """Amplification; by default as published."""
     gamma: float | None = None
-    """Size of a projection, in 1/255; if not given, as published."""
+    """Size of the projection, in 1/255; by default as published."""
     kernel: int | None = None
-    """Side of the project kernel; if not given, as published."""
+    """Side of the project kernel; by default as published."""
 
     def __post_init__(self) -> None:
         if not self.images:
             raise VergenceError("no picture given to attack")
         self.chosen()
         if self.eps < 1:
-            raise VergenceError(f"a budget below 1/255 leaves nothing in a picture of 8 bits, got {self.eps:g}/255")
+            raise VergenceError(f"a budget below 1/255 cannot change an 8-bit picture, got {self.eps:g}/255")
 
     def chosen(self) -> Attack:
-        """The attack with what was given."""
+        """The named attack with the given parameters."""
         attack = override(Config(), VARIANTS[self.attack].changes).attack
         return replace(
             attack,
@@ -221,7 +221,7 @@ def _variant(
     substitutes: str = "each",
     headline: bool = False,
 ) -> Variant:
-    """All that attacks differ in, so that one can take another's place in a config."""
+    """A variant that sets every parameter in which attacks differ, so that it can replace any other in a config."""
     changes = {"parts": parts, "steps": steps, "beta": beta, "gamma": gamma, "kernel": kernel}
     changes |= {"remember": remember, "substitutes": substitutes}
     return Variant(label, {f"attack.{name}": value for name, value in changes.items()}, headline)
@@ -260,7 +260,7 @@ def _tiny_training() -> Training:
 PRESETS = {
     "tiny": Config(
         ModelConfig(("conv", "strided", "dense", "wide"), "train"),
-        # A kernel of 15 is three quarters of these pictures; 3 is to 20 as 15 is to 100.
+        # A kernel of 15 would span three quarters of these pictures, so it is scaled down to 3.
         Attack(eps=25.5, smoothing=3),
         Pictures(side=20, channels=1),
         _tiny_training(),

@@ -1,4 +1,4 @@
-"""Patch-wise attacks as a system: networks attack each other, and what survives is counted."""
+"""Patch-wise attacks as a system: each network is attacked with the others as substitutes."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class PatchwiseSystem(System[Config, Facts, Zoo, Squares, Adversarial]):
     # Training ---------------------------------------------------------------------------------------------------------
 
     def start(self, ctx: Ctx, model: Zoo) -> Zoo:
-        if ctx.config.model.weights == "imagenet":  # one asset per network, where `pretrained` names a single one
+        if ctx.config.model.weights == "imagenet":  # one asset per network; `pretrained` would name a single one
             fill(model)
         return model
 
     def losses(self, ctx: Ctx, model: Zoo, batch: Any) -> Mapping[str, Tensor]:
-        """The networks share nothing: the sum of their losses trains each as if it were alone."""
+        """One loss per network; they share no parameters, so the sum trains each independently."""
         images, labels = batch
         return {name: F.cross_entropy(logits, labels) for name, logits in model(images).items()}
 
@@ -77,7 +77,7 @@ class PatchwiseSystem(System[Config, Facts, Zoo, Squares, Adversarial]):
         return Transfer.of(model, groups, ctx.gather(torch.cat(before)), ctx.gather(torch.cat(after))).summary()
 
     def needs_model(self, inputs: Inputs) -> bool:
-        """Named networks that come with a package need no weights of a run."""
+        """Whether any named network is not one of the pretrained EfficientNet-Lites."""
         return any(name not in LITE for name in [*named(inputs.substitutes), *named(inputs.targets)])
 
     def infer(self, ctx: Ctx, model: Zoo | None, inputs: Inputs) -> Adversarial:

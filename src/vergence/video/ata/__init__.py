@@ -9,9 +9,9 @@ ABOUT = About(
     venue="NeurIPS 2022",
     tasks=("video action recognition",),
     summary=(
-        "Attention over time at each place of a video is cheap, but what moves leaves its place. Before it, the "
-        "patches of each frame are put in the order in which they match those of the frame before (an optimal "
-        "assignment), and afterwards they go back. Nothing has to be learnt for that."
+        "Temporal attention at each position of a video is cheap, but moving objects leave their position. ATA first "
+        "reorders the patches of each frame to match those of the frame before (an optimal assignment), and restores "
+        "their order afterwards. The alignment has no parameters."
     ),
     key="zhao2022alignment",
     links=("https://arxiv.org/abs/2210.00132",),

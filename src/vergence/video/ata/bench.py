@@ -1,5 +1,5 @@
-"""What alignment costs: against the published loop, part by part, within a block, and as clips grow; and what reading
-clips costs.
+"""Cost of alignment: against the published loop, part by part, within a block, and with growing clips; and the cost of
+reading clips.
 
 ``python -m vergence.video.ata.bench FILE.png`` measures and draws how a block's time grows with frames and with
 patches, aligned and joint.
@@ -38,9 +38,9 @@ from vergence.video.settings import ClipView
 
 CLIPS, FRAMES, SIDE, WIDTH, HEADS = 8, 16, 14, 768, 12
 SECONDS, RATE, HEIGHT, ACROSS = 10, 30, 256, 340
-"""A clip of Kinetics, as it is usually stored."""
+"""A Kinetics video, as it is usually stored."""
 VIDEOS, DRAWS = 4, 32
-"""Files that training clips are read from, and the number of these clips."""
+"""Number of video files, and of training clips read from them."""
 VIEW = ClipView()
 
 
@@ -70,13 +70,13 @@ def contests() -> Iterator[Contest]:
         yield Contest(f"block-{frames}", title, _lazy(block, "ata", frames, SIDE), rivals)
     rivals = {"every frame decoded": _decoded_whole, "decoded by seeking, scaled afterwards": _scaled_afterwards}
     yield Contest("clip", "a clip of 8 frames, 32 apart, of 10 s of video", _clip, rivals)
-    # Starting the processes that read is included.
+    # Includes starting the worker processes.
     rivals = {"by the process that trains": partial(_drawn, 0)}
     yield Contest("training-clips", f"{DRAWS} training clips read by 2 processes", partial(_drawn, 2), rivals)
 
 
 def _lazy(make: Callable[..., Callable[[], Any]], *arguments: Any) -> Callable[[], Any]:
-    """Work that is prepared when it is first called: a list of all contests is needed to run one of them."""
+    """Prepares the work on its first call, since listing the contests should not build all of them."""
     prepared = cache(make)
     return lambda: prepared(*arguments)()
 
@@ -161,7 +161,7 @@ def _one_hot() -> Callable[[], Any]:
 
 
 def _attention(aligned: bool) -> Callable[[], Any]:
-    """Attention over time on two clips, with an order that is known or at fixed places."""
+    """Temporal attention on two clips, along a known order or at fixed positions."""
     x = _features("moving")[:2]
     attention = TemporalAttention(WIDTH, HEADS).eval().requires_grad_(False)
     return partial(attention, x, order(x) if aligned else None)
@@ -192,7 +192,7 @@ def block(kind: str, frames: int, side: int) -> Callable[[], Any]:
 
 
 def draw(path: Path, frames: Sequence[int] = (2, 4, 8, 16, 32), sides: Sequence[int] = (7, 10, 14, 20, 28)) -> Path:
-    """Time blocks at each size and draw them: over frames of 14 x 14 patches, and over patches of 8 frames."""
+    """Times blocks at each size and plots them: over frames of 14 x 14 patches, and over patches of 8 frames."""
     kinds = {"ATA": "ata", "factorised": "factorised", "joint": "joint"}
     panels = []
     for name, ticks, sizes in (
@@ -205,7 +205,7 @@ def draw(path: Path, frames: Sequence[int] = (2, 4, 8, 16, 32), sides: Sequence[
 
 
 def crossing(times: Mapping[str, Sequence[tuple[int, float]]]) -> str:
-    """From which size on ATA takes less time than joint attention, and how much of its time alignment takes."""
+    """Describes from which size on ATA is faster than joint attention, and alignment's share of its time."""
     pairs = zip(times["ATA"], times["joint"], strict=True)
     below = next((size for (size, ours), (_, joint) in pairs if ours < joint), None)
     pairs = zip(times["factorised"], times["ATA"], strict=True)
@@ -219,7 +219,7 @@ def crossing(times: Mapping[str, Sequence[tuple[int, float]]]) -> str:
 
 @cache
 def _files() -> tuple[Path, ...]:
-    """Videos with a texture that moves, written for this process alone."""
+    """Video files with a moving texture, in a temporary folder of this process."""
     folder = Path(tempfile.mkdtemp(prefix="vergence-bench-"))
     atexit.register(shutil.rmtree, folder, True)
     return tuple(write_video(folder / f"{n}.mp4", _moving(n), RATE) for n in range(VIDEOS))
@@ -259,7 +259,7 @@ def _cut(frames: Frame) -> Any:
 
 @dataclass(frozen=True)
 class _Draws:
-    """Training clips by number, so that a pass has an end and reads nothing ahead of it."""
+    """A fixed number of training clips, so that a pass ends and reads nothing beyond it."""
 
     clips: Clips
 

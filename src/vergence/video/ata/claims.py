@@ -1,4 +1,4 @@
-"""What the supplement says that can be found false."""
+"""The supplement's claims, as tests that can fail."""
 
 from __future__ import annotations
 

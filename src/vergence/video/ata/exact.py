@@ -1,4 +1,4 @@
-"""What must hold exactly of alignment and of the models, measured in float64 against definitions."""
+"""Exact claims about alignment and the models, measured in float64 against their definitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _clips(*shape: int) -> Tensor:
 
 
 def _shuffled(x: Tensor, frames: slice = slice(None)) -> tuple[Tensor, Tensor]:
-    """Features (B, T, N, C) with the patches of these frames shuffled, each frame its own way; and the shuffles."""
+    """Features (B, T, N, C) with the patches of these frames shuffled independently; and the permutations."""
     mixed = torch.rand(x.shape[:3], generator=generator("claims", "shuffles")).argsort(-1)
     permutations = torch.arange(x.shape[2]).repeat(*x.shape[:2], 1)
     permutations[:, frames] = mixed[:, frames]
@@ -45,7 +45,7 @@ def _taken(x: Tensor, index: Tensor) -> Tensor:
 
 
 def loop_and_all_at_once_agree(_: Evidence) -> float:
-    """How far all matches at once are from Algorithms 1 and 2, frame by frame: features, gradients, restored."""
+    """Difference of batched matching from Algorithms 1 and 2, frame by frame: features, gradients, restored order."""
     x = _clips(3, 6, 20, 8).requires_grad_()
     ours, theirs = align(x, order(x)), torch.stack([plain.align(clip)[0] for clip in x])
     features = apart_with_gradients([ours, ours.square()], [theirs, theirs.square()], [x])
@@ -53,7 +53,7 @@ def loop_and_all_at_once_agree(_: Evidence) -> float:
 
 
 def dealignment_restores(_: Evidence) -> float:
-    """Numbers that are not the same bits after alignment and de-alignment, and orders that are no permutation."""
+    """Count of values that change bits in alignment and de-alignment, and of orders that are not permutations."""
     x = _clips(4, 6, 25, 8)
     places = order(x)
     wrong = (places.sort(-1).values != torch.arange(25)).sum() + (dealign(align(x, places), places) != x).sum()
@@ -61,7 +61,7 @@ def dealignment_restores(_: Evidence) -> float:
 
 
 def matching_is_optimal(_: Evidence) -> float:
-    """By how much any of the 720 permutations of 6 patches is better than the match, at most."""
+    """How much better than the match the best of the 720 permutations of 6 patches is."""
     values = similarities(_clips(8, 4, 6, 5)).flatten(0, 1)
     rows, columns = torch.arange(6), assign(values)
     reached = values.gather(2, columns.unsqueeze(2)).sum((1, 2))
@@ -70,8 +70,8 @@ def matching_is_optimal(_: Evidence) -> float:
 
 
 def agreement_grows(_: Evidence) -> float:
-    """The least that alignment adds to the mean cosine between neighbouring frames, over clips that move and clips that
-    do not: a proxy for the information that they share."""
+    """The smallest gain by alignment in the mean cosine between neighbouring frames, over moving and still clips: a
+    proxy for their mutual information."""
     moving = _clips(4, 6, 25, 8)
     still = noise(4, 1, 25, 8, seed="still") + 0.01 * moving
     gains = []
@@ -86,14 +86,14 @@ def _agreement(x: Tensor) -> Tensor:
 
 
 def shuffles_are_undone(_: Evidence) -> float:
-    """How far frames that are the first one shuffled, each its own way, are from it once aligned."""
+    """Distance from the first frame, after alignment, of frames that are its permutations."""
     first = _clips(3, 1, 25, 8)
     x, _permutations = _shuffled(first.expand(-1, 6, -1, -1), slice(1, None))
     return apart(align(x, order(x)), first.expand_as(x))
 
 
 def only_matches_are_cosines(_: Evidence) -> float:
-    """Matches that change when the features of each frame are made longer or shorter."""
+    """Count of matches that change when the features of each frame are rescaled."""
     x = _clips(4, 5, 25, 8)
     lengths = torch.tensor([1, 0.01, 3, 100, 7], dtype=torch.float64).view(1, 5, 1, 1)
     return float((matches(x * lengths) != matches(x)).sum())
@@ -103,7 +103,7 @@ def only_matches_are_cosines(_: Evidence) -> float:
 
 
 def aligned_tokenwise_is_itself(_: Evidence) -> float:
-    """How far an aligned operator that takes each token alone (and the identity) is from itself."""
+    """Difference between a token-wise operator (and the identity) with and without alignment."""
     x = _clips(2, 4, 9, 8)
     mlp = filled(nn.Sequential(nn.Linear(8, 8), nn.GELU()))
     with torch.no_grad():
@@ -111,8 +111,8 @@ def aligned_tokenwise_is_itself(_: Evidence) -> float:
 
 
 def attention_follows_shuffles(_: Evidence) -> float:
-    """How far aligned attention over time is from following its patches when each frame is shuffled its own way;
-    infinite if attention at fixed places did so too."""
+    """Error of the equivariance of aligned temporal attention to independent shuffles of the frames; infinite if
+    attention at fixed positions were equivariant too."""
     x = _clips(2, 4, 9, 8)
     attention = filled(TemporalAttention(8, 2))
     y, permutations = _shuffled(x)
@@ -122,31 +122,31 @@ def attention_follows_shuffles(_: Evidence) -> float:
 
 
 def logits_ignore_shuffles(_: Evidence) -> float:
-    """How far the logits of ATA in all blocks move when the embedded patches of each frame are shuffled its own way;
-    infinite if those of the factorised model did not move."""
+    """Change of the logits of ATA in all blocks when the embedded patches of each frame are shuffled independently;
+    infinite if those of the factorised model did not change."""
     moved = {}
     for variant in ("ata", "factorised"):
         model = filled(build(variant, **SMALL))
         with torch.no_grad():
             cls, x = model.embedded(_clips(2, 4, 3, 24, 24))
-            # The shuffled frames first: what is not aligned with must not be either.
+            # The first frame is shuffled too, although the others are aligned to it.
             logits = [model.head(model.norm(model.run(cls, y)[0])) for y in (_shuffled(x)[0], x)]
         moved[variant] = apart(*logits)
     return moved["ata"] if moved["factorised"] > 1e-3 else math.inf
 
 
-# What they cost ------------------------------------------------------------------------------------------------------
+# Cost ----------------------------------------------------------------------------------------------------------------
 
 
 def _parameters() -> dict[str, int]:
-    """Of Table 1's models, by formula; ATA adds none to factorised attention."""
+    """Parameter counts of Table 1's models, by formula; ATA adds none to factorised attention."""
     counts = {f"paper/{v}": closed_form(v, **KINETICS).parameters for v in ("averaging", "joint", "factorised")}
     return counts | {"paper/ata": counts["paper/factorised"]}
 
 
 def counted(variant: str, **arguments: Any) -> int:
-    """Multiply-adds of a model as PyTorch counts them, on meta tensors (where it sees attention's products, and says 2
-    for each multiply-add)."""
+    """Multiply-adds of a model as counted by PyTorch on meta tensors (where it sees the products in attention, and
+    counts 2 per multiply-add)."""
     with torch.device("meta"):
         model = build(variant, **arguments).eval()
         clip = torch.empty(1, arguments["frames"], 3, arguments["image"], arguments["image"])
@@ -156,7 +156,7 @@ def counted(variant: str, **arguments: Any) -> int:
 
 
 def macs_match(_: Evidence) -> float:
-    """How far PyTorch's count and the closed form are apart, over Table 1's models."""
+    """Difference between PyTorch's count and the closed form, summed over Table 1's models."""
     return float(sum(abs(counted(v, **KINETICS) - closed_form(v, **KINETICS).macs) for v in TABLE))
 
 

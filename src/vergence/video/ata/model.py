@@ -1,5 +1,4 @@
-"""The models that are compared, by variant and size; what they cost, in closed form; where their weights start; and
-what they respond to."""
+"""The compared models by variant and size, their cost in closed form, pretrained weights, and response maps."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ SIZES: Mapping[str, Size] = MappingProxyType(
         "l16": Size(16, 1024, 24, 16),
     }
 )
-"""``mini`` and ``tiny`` train in minutes on small clips; the others are the image models' own sizes."""
+"""``mini`` and ``tiny`` train in minutes on small clips; the others are the usual ViT sizes."""
 
 TEMPORAL: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -64,21 +63,21 @@ TEMPORAL: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "ata-mean": {"operator": "mean", "stages": (0, 1, 2, 3)},
     }
 )
-"""What each variant changes of a factorised model. ``stages`` are the quarters of its blocks that are aligned: of
+"""Changes of each variant to the factorised model. ``stages`` are the quarters of its blocks that are aligned: of
 twelve, 0-2, 3-5, 6-8 and 9-11 (Table 2)."""
 
 
 def build(variant: str, *, size: str, classes: int, frames: int, image: int, **options: Any) -> VideoViT:
-    """A model for clips (B, ``frames``, 3, ``image``, ``image``).
+    """Builds a model for clips (B, ``frames``, 3, ``image``, ``image``).
 
-    ``options`` are those of :class:`vergence.nn.VideoViT` and win over the variant's and the size's; ``aligned`` names
+    ``options`` are those of :class:`vergence.nn.VideoViT` and override the variant's and the size's; ``aligned`` names
     blocks where ``stages`` would name quarters.
     """
     return VideoViT(classes, frames=frames, image=image, **_chosen(variant, size, options))
 
 
 def configured(config: Config, classes: int) -> VideoViT:
-    """The model that settings name."""
+    """Builds the model described by the settings."""
     model, data = config.model, config.data
     chosen = {"aligned": model.blocks} if model.blocks else {}
     network = build(
@@ -98,7 +97,7 @@ def configured(config: Config, classes: int) -> VideoViT:
 
 
 def _scale_weights(model: nn.Module) -> None:
-    """Draw weights anew so that layers of any width pass on what they get; those that start at zero stay there."""
+    """Re-initialises weights with a deviation of 1 / sqrt(inputs), which suits any width; zero weights stay zero."""
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Conv2d | nn.Conv3d) and (module.weight.is_meta or module.weight.any()):
             nn.init.trunc_normal_(module.weight, std=module.weight[0].numel() ** -0.5)
@@ -119,29 +118,31 @@ def blocks_of(stages: tuple[int, ...], depth: int) -> tuple[int, ...]:
     return tuple(b for b in range(depth) if b * 4 // depth in stages)
 
 
-# What they cost ------------------------------------------------------------------------------------------------------
+# Cost ----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one model on one clip."""
+    """Cost of one model on one clip."""
 
     parameters: int
     macs: int
-    """Multiply-adds of all matrix products, those between frames included."""
+    """Multiply-adds of all matrix products, including similarities between frames."""
     matching: int
-    """The number of those that are similarities between frames; what the solver does after them are no products."""
+    """The part of them for similarities between frames; the assignment solver is not counted."""
 
 
 def closed_form(variant: str, *, size: str, classes: int, frames: int, image: int, **options: Any) -> Cost:
-    """What :func:`build` with the same arguments costs, by formula."""
+    """The cost of the model that :func:`build` returns for the same arguments, by formula."""
     chosen = _chosen(variant, size, options)
     d, depth, p, tubelet = chosen["width"], chosen["depth"], chosen["patch"], chosen.get("tubelet", 1)
     modelling, operator = chosen.get("modelling", "factorised"), chosen.get("operator", "attention")
     n, t = (image // p) ** 2, frames // tubelet
 
     parameters = 3 * p * p * tubelet * d + d  # patches
-    parameters += d + (1 + n) * d + (0 if modelling == "averaging" else t * d)  # class token, places, times
+    parameters += (
+        d + (1 + n) * d + (0 if modelling == "averaging" else t * d)
+    )  # class token, position and time embeddings
     parameters += depth * (12 * d * d + 13 * d) + 2 * d + (d + 1) * classes
 
     within = t * (1 + n) * 4 * d * d + 2 * t * (1 + n) ** 2 * d  # attention in each frame, projections first
@@ -166,16 +167,17 @@ def closed_form(variant: str, *, size: str, classes: int, frames: int, image: in
     return Cost(parameters, macs, matching)
 
 
-# Where their weights start -------------------------------------------------------------------------------------------
+# Pretrained weights --------------------------------------------------------------------------------------------------
 
 
 def load_image_weights(model: VideoViT, state: Mapping[str, Tensor], source: str) -> tuple[str, ...]:
-    """Start a model from tensors of an image ViT, under timm's or torchvision's names, or of a TimeSformer; errors name
-    their ``source``.
+    """Initialises a model from an image ViT, with timm's or torchvision's names, or from a TimeSformer; errors name the
+    ``source``.
 
-    Places are resampled to the model's grid and times to its frames; tubelets begin with their middle frame (Arnab et
-    al., 2021); attention over time begins as a copy of attention in space (Bertasius et al., 2021), behind layers that
-    begin with nothing. A classifier of as many classes is taken over. Returns the names that stay as they were drawn.
+    Position embeddings are resampled to the model's grid and time embeddings to its frames; tubelets start with their
+    middle frame (Arnab et al., 2021); temporal attention starts as a copy of spatial attention (Bertasius et al.,
+    2021), followed by layers that start at zero. A classifier with the same number of classes is kept. Returns the
+    names of the tensors that keep their random initialisation.
     """
     state = usual_names(state)
     own = model.state_dict()
@@ -186,7 +188,9 @@ def load_image_weights(model: VideoViT, state: Mapping[str, Tensor], source: str
     if blocks > len(model.blocks):
         raise VergenceError(f"{source} has {blocks} blocks, this model has {len(model.blocks)}")
     if not (state["pos_embed"].dim() == 3 and state["pos_embed"].shape[1] > 1):
-        raise VergenceError(f"{source} has places of shape {tuple(state['pos_embed'].shape)}, expected (1, 1 + N, C)")
+        raise VergenceError(
+            f"{source} has position embeddings of shape {tuple(state['pos_embed'].shape)}, expected (1, 1 + N, C)"
+        )
     for index in range(len(model.blocks)):
         for space, time in (("norm1", "temporal.norm"), ("attn.qkv", "temporal.attn.qkv"),
                                ("attn.proj", "temporal.attn.proj")):  # fmt: skip
@@ -218,7 +222,7 @@ def load_image_weights(model: VideoViT, state: Mapping[str, Tensor], source: str
 
 
 def _inflated(kernel: Tensor, wanted: Tensor) -> Tensor:
-    """A kernel of patches (C, 3, p, p) as one of tubelets (C, 3, t, p, p) that sees their middle frame."""
+    """Inflates a patch kernel (C, 3, p, p) to tubelets (C, 3, t, p, p): only the middle frame has weights."""
     if wanted.dim() == 4 or kernel.dim() != 4:
         return kernel
     inflated = kernel.new_zeros(*kernel.shape[:2], wanted.shape[2], *kernel.shape[2:])
@@ -226,17 +230,17 @@ def _inflated(kernel: Tensor, wanted: Tensor) -> Tensor:
     return inflated
 
 
-# What they respond to ------------------------------------------------------------------------------------------------
+# Responses -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """What a network makes of a clip."""
+    """Scores and response maps of a network for one clip."""
 
     scores: Tensor
     """Probabilities of the classes, (K,)."""
     last: Tensor
-    """The mean over channels before the classifier, by time and place: (T, h, w)."""
+    """Mean over channels before the classifier, (T, h, w)."""
     inner: Tensor
     """The same after the temporal operator of an inner block."""
 

@@ -1,4 +1,4 @@
-"""Pictures of what networks do with a clip: labels over time, matched patches, and responses."""
+"""Pictures of labels over time, matched patches and response maps."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from vergence.video.settings import ClipView
 MOST = 8
 """Frames drawn side by side."""
 LABELS = 5
-"""Labels in tables and curves in plots."""
+"""Number of labels in tables and of curves in plots."""
 TILE, GAP, STRIP = 176, 6, 20
-"""Side of a tile, space between tiles, and height of the line above one, in pixels."""
+"""Side of a tile, gap between tiles, and height of a title, in pixels."""
 
 Line = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A picture (3, H, W) in [0, 1], what stands above it, and lines (x0, y0, x1, y1) in shares of its side."""
+    """A picture (3, H, W) in [0, 1], its title, and lines (x0, y0, x1, y1) as fractions of its side."""
 
     picture: Tensor
     title: str = ""
@@ -40,7 +40,7 @@ class Tile:
 
 
 def mosaic(path: Path, rows: Sequence[Sequence[Tile]]) -> Path:
-    """Tiles in rows as one PNG."""
+    """Writes rows of tiles as one PNG."""
     columns = max(map(len, rows))
     canvas = Image.new("RGB", (columns * (TILE + GAP) + GAP, len(rows) * (TILE + STRIP + GAP) + GAP), "white")
     draw = ImageDraw.Draw(canvas)
@@ -59,7 +59,7 @@ def mosaic(path: Path, rows: Sequence[Sequence[Tile]]) -> Path:
 
 
 def _draw(picture: Image.Image, lines: Sequence[Line]) -> None:
-    """White lines with a dot at their end, on black to be seen on any ground."""
+    """Draws white lines with a dot at their end, outlined in black."""
     draw = ImageDraw.Draw(picture)
     for colour, width in (("black", 3), ("white", 1)):
         for line in lines:
@@ -69,20 +69,20 @@ def _draw(picture: Image.Image, lines: Sequence[Line]) -> None:
 
 
 def shown(clip: Tensor, view: ClipView) -> Tensor:
-    """A normalised clip (T, 3, S, S) as it looks, in [0, 1]."""
+    """Undoes the normalisation of a clip (T, 3, S, S), to [0, 1]."""
     mean, std = (clip.new_tensor(v).view(3, 1, 1) for v in (view.mean, view.std))
     return (clip * std + mean).clamp(0, 1).float().cpu()
 
 
 def chosen(frames: int) -> list[int]:
-    """Which of a number of frames are drawn."""
+    """Indices of the frames that are drawn, at most :data:`MOST`."""
     places: list[int] = np.unique(np.linspace(0, frames - 1, min(MOST, frames)).astype(int)).tolist()
     return places
 
 
 def chained(matches: Tensor) -> Tensor:
-    """Matches between neighbours (T - 1, N) as the patch of each frame that each patch of the first one becomes,
-    (T, N)."""
+    """Composes matches between neighbouring frames (T - 1, N): the patch of each frame that each patch of the first one
+    leads to, (T, N)."""
     places = [torch.arange(matches.shape[1], device=matches.device)]
     for step in matches:
         places.append(step[places[-1]])
@@ -90,14 +90,14 @@ def chained(matches: Tensor) -> Tensor:
 
 
 def place_colours(side: int) -> Tensor:
-    """A colour for each place of a grid, (N, 3): red to the right, blue downwards, green against both."""
+    """A colour for each cell of a grid, (N, 3): red to the right, blue downwards, green against both."""
     across = torch.linspace(0, 1, side).expand(side, side)
     return torch.stack([across, 1 - (across + across.T) / 2, across.T], -1).flatten(0, 1)
 
 
 def followed(path: Path, frames: Tensor, matches: Tensor, title: str) -> Artifact:
-    """Frames (T, 3, S, S) above; below, each patch in the colour of the place of the first frame it was followed from,
-    with a line from where it was in the frame before, if that is elsewhere; ``matches`` are (T - 1, N)."""
+    """Draws frames (T, 3, S, S) above; below, each patch in the colour of its origin in the first frame, with a line
+    from its position in the frame before, if it moved; ``matches`` are (T - 1, N)."""
     places, side = chained(matches), math.isqrt(matches.shape[1])
     step = len(frames) // len(places)  # a tubelet spans several frames
     palette = place_colours(side)
@@ -110,39 +110,39 @@ def followed(path: Path, frames: Tensor, matches: Tensor, title: str) -> Artifac
         above.append(Tile(frame, title if time == 0 else f"frame {time * step + 1}"))
         below.append(Tile(0.45 * frame.mean(0) + 0.55 * patches, "", _moves(matches[time - 1], side) if time else ()))
     caption = (
-        "Which patches were matched: a colour follows a patch of the first frame, a line comes from where it was in "
-        "the frame before."
+        "Matched patches: a colour follows a patch of the first frame, a line comes from its position in the frame "
+        "before."
     )
     return Artifact("image", mosaic(path, [above, below]), caption)
 
 
 def _moves(match: Tensor, side: int) -> list[Line]:
-    """From the middle of each patch to the middle of the one it went to, where that is another one."""
+    """Lines from the centre of each patch to the centre of its match, if that is another patch."""
     start = torch.arange(len(match))
     ends = torch.stack([start % side, start // side, match % side, match // side], 1)[match != start]
     return [tuple(line) for line in ((ends + 0.5) / side).tolist()]
 
 
 def responses(stem: Path, frames: Tensor, networks: Mapping[str, Response], labels: Sequence[str]) -> list[Artifact]:
-    """Figures 1 and 2: frames (T, 3, S, S), then for each network one row of its last responses, and one of those of an
-    inner block."""
+    """Figures 1 and 2: frames (T, 3, S, S), then one row of responses per network, for the last layer and for an inner
+    block."""
     drawn = chosen(len(frames))
     first = [Tile(frames[t], f"frame {t + 1}") for t in drawn]
     last, inner = [first], [first]
     for name, response in networks.items():
         answer = f"{name}: {labels[int(response.scores.argmax())]} {float(response.scores.max()):.0%}"
         for rows, maps in ((last, response.last), (inner, response.inner)):
-            # The sign of a mean over channels has no meaning: what stands out to either side is bright.
+            # The sign of a mean over channels has no meaning, so deviations to either side are bright.
             heat = (maps - maps.mean()).abs()[[t * len(maps) // len(frames) for t in drawn]]
-            # Side by side as one picture: all frames share a scale.
+            # Side by side as one picture, so that all frames share a scale.
             strip = overlay(torch.cat([frames[t] for t in drawn], -1), torch.cat(list(heat), -1))
             rows.append([Tile(tile, "" if n else answer) for n, tile in enumerate(strip.chunk(len(drawn), -1))])
-    what = "how far the mean over channels is from its mean over the clip"
+    what = "absolute deviation of the mean over channels from its mean over the clip"
     return [
         Artifact(
             "image",
             mosaic(stem.with_name(f"{stem.name}-{kind}.png"), rows),
-            f"What the networks respond to {at}: {what}.",
+            f"Responses of the networks {at}: {what}.",
         )
         for kind, rows, at in (
             ("last", last, "before the classifier"),
@@ -152,7 +152,7 @@ def responses(stem: Path, frames: Tensor, networks: Mapping[str, Response], labe
 
 
 def timeline(path: Path, spans: Sequence[tuple[float, float]], scores: Tensor, labels: Sequence[str]) -> Artifact:
-    """The probabilities (W, K) of the likeliest labels over windows, each from and to a time in seconds."""
+    """Plots the probabilities (W, K) of the most likely labels over windows (start, end) in seconds."""
     drawn = figure(7.5, 2.6, 120)
     axis = drawn.subplots()
     best = scores.max(0).values.argsort(descending=True)[:LABELS].tolist()

@@ -1,5 +1,4 @@
-"""Labels over time for a user's videos, and a page for each: when what happens, which patches follow which, and what
-the networks respond to."""
+"""Labels over time for a user's videos, and one page per video: labels, matched patches and response maps."""
 
 from __future__ import annotations
 
@@ -29,14 +28,14 @@ from vergence.video.settings import ClipView
 
 Ctx = Context[Config, Classes]
 AT_ONCE = 16
-"""Windows that go through the network together."""
+"""Batch size, in windows."""
 UNIFORM = 2.0
-"""Seconds of a window where a clip of training spans its whole video."""
+"""Seconds per window if training clips span the whole video."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A stretch of a video: its first and last frame, and the frames the network looks at."""
+    """A window of a video: its first and last frame, and the frames that the network gets."""
 
     first: int
     last: int
@@ -45,31 +44,31 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """What happens in one video."""
+    """Labels over time of one video."""
 
     name: str
     fps: float
     frames: int
     """The number of frames of the video."""
     windows: tuple[Window, ...]
-    """Those that could be read."""
+    """The windows that could be read."""
     scores: Tensor
     """Probabilities of the classes in each window, (W, K)."""
     clip: Tensor
-    """What the networks saw of the surest window, in [0, 1]: (T, 3, S, S)."""
+    """Network input of the most confident window, in [0, 1]: (T, 3, S, S)."""
     matches: Tensor
-    """The patch of the next frame that each patch of the clip goes to, (T - 1, N)."""
+    """The patch of the next frame that each patch of the clip is matched to, (T - 1, N)."""
     responses: Mapping[str, Response]
-    """What each network makes of the clip."""
+    """Response of each network to the clip."""
 
     @property
     def surest(self) -> int:
-        """The window that the network is surest of."""
+        """Index of the most confident window."""
         return int(self.scores.max(1).values.argmax())
 
     @property
     def spans(self) -> list[tuple[float, float]]:
-        """From when to when each window lasts, in seconds."""
+        """Start and end of each window, in seconds."""
         return [(window.first / self.fps, (window.last + 1) / self.fps) for window in self.windows]
 
 
@@ -80,7 +79,7 @@ class Labels(Result):
     labels: tuple[str, ...]
     """The names of the classes."""
     videos: tuple[Timeline, ...]
-    """Scores over time of each video, and what the networks respond to where the first one is surest."""
+    """Scores over time of each video, and responses in the most confident window of the first network."""
 
     def summary(self) -> Mapping[str, Any]:
         if len(self.videos) == 1:
@@ -88,17 +87,17 @@ class Labels(Result):
         return {f"{number}. {video.name}": self.of(video) for number, video in enumerate(self.videos, 1)}
 
     def of(self, video: Timeline) -> str:
-        """The label that the network is surest of in a video, and when."""
+        """The most confident label of a video, with its time."""
         score, (start, end) = video.scores[video.surest], video.spans[video.surest]
         return f"{self.labels[int(score.argmax())]} ({float(score.max()):.0%}), {start:.2f} s to {end:.2f} s"
 
 
 def windows(view: ClipView, video: Video, seconds: float, hop: float) -> list[Window]:
-    """Stretches of equal length that cover a video, the last one flush with its end."""
+    """Windows of equal length that cover a video; the last one ends with it."""
     assert video.length is not None
     if not seconds:
-        own = view.rate or video.fps
-        seconds = view.stride * view.frames / own if view.sampling == "dense" else UNIFORM
+        rate = view.rate or video.fps
+        seconds = view.stride * view.frames / rate if view.sampling == "dense" else UNIFORM
     span = min(max(round(seconds * video.fps), 2), video.length)
     step = max(round((hop or seconds / 2) * video.fps), 1)
     starts = list(range(0, max(video.length - span, 0) + 1, step))
@@ -115,27 +114,27 @@ def windows(view: ClipView, video: Video, seconds: float, hop: float) -> list[Wi
 
 
 def label(ctx: Ctx, model: VideoViT, inputs: Inputs) -> Labels:
-    """The labels over time of a user's videos."""
+    """Labels a user's videos over time."""
     networks: dict[str, VideoViT] = {ctx.config.model.temporal: model}
     for name in filter(None, (part.strip() for part in inputs.others.split(","))):
         other, temporal = _companion(ctx, Path(name))
         networks[temporal if temporal not in networks else f"{temporal} ({Path(name).name})"] = other
     if not -1 <= inputs.block < len(model.blocks):
         raise VergenceError(f"--block is from 0 to {len(model.blocks) - 1}, got {inputs.block}")
-    videos = [open_video(path) for path in inputs.videos]  # whatever is no video is said before the work
+    videos = [open_video(path) for path in inputs.videos]  # report files that are no video before the work starts
     timelines = tuple(_timeline(ctx, networks, video, inputs) for video in ctx.progress.track(videos, "videos"))
     return Labels(tuple(map(ctx.facts.name, range(ctx.facts.classes))), timelines)
 
 
 def _companion(ctx: Ctx, path: Path) -> tuple[VideoViT, str]:
-    """Another network of this system, that looks at the same clips, and what it does over time."""
+    """Loads another network of this system for the same clips; returns it and its temporal variant."""
     other, identity = ctx.load(path)
     if not isinstance(other, VideoViT) or identity.system != "ata":
         raise VergenceError(f"{path} holds no network of ata: --others takes weights of its variants")
     mine, its, classes = ctx.config.data, identity.config.data, identity.facts.classes
     if (its.frames, its.size, classes) != (mine.frames, mine.size, ctx.facts.classes):
         raise VergenceError(
-            f"{path} looks at {its.frames} frames of {its.size} pixels and knows {classes} classes; "
+            f"{path} takes {its.frames} frames of {its.size} pixels and has {classes} classes; "
             f"--weights has {mine.frames} of {mine.size} and {ctx.facts.classes}"
         )
     return other, identity.config.model.temporal
@@ -144,7 +143,7 @@ def _companion(ctx: Ctx, path: Path) -> tuple[VideoViT, str]:
 def _timeline(ctx: Ctx, networks: Mapping[str, VideoViT], video: Video, inputs: Inputs) -> Timeline:
     view, model = ctx.config.data, next(iter(networks.values()))
     if video.length is None or video.length < 2:
-        raise VergenceError(f"{video.name} has one frame only: what happens in a video takes at least two")
+        raise VergenceError(f"{video.name} has one frame only: a clip needs a video of at least two")
     if video.length < view.frames:
         ctx.progress.say(
             f"{video.name} has {video.length} frames, fewer than the {view.frames} of a clip: some come twice"
@@ -165,7 +164,7 @@ def _timeline(ctx: Ctx, networks: Mapping[str, VideoViT], video: Video, inputs: 
 
 
 def _scores(ctx: Ctx, model: VideoViT, video: Video, wanted: Sequence[Window]) -> tuple[list[Window], Tensor]:
-    """Windows that could be read, and their scores (W, classes)."""
+    """The windows that could be read, and their scores (W, classes)."""
     read: list[Window] = []
     scores: list[Tensor] = []
     refused: list[VergenceError] = []
@@ -192,7 +191,7 @@ def _scores(ctx: Ctx, model: VideoViT, video: Video, wanted: Sequence[Window]) -
 
 
 def render(ctx: Ctx, inputs: Inputs, result: Labels) -> list[Artifact]:
-    """A table of the labels of all windows, and for each video a page and its pictures."""
+    """Writes a table of the labels of all windows, and for each video a page and its pictures."""
     count = min(LABELS, len(result.labels))
     heading = [f"{word} {rank}" for rank in range(1, count + 1) for word in ("label", "probability")]
     rows = [
@@ -219,7 +218,7 @@ _FIGURES = """{% for image in images %}
 
 
 def _page(ctx: Ctx, path: Path, video: Timeline, result: Labels) -> list[Artifact]:
-    """Drawn for the window that the network is surest of."""
+    """Writes the page of a video, with pictures of its most confident window."""
     page = unused(ctx.folder / f"{path.stem or path.name}.html")
     stem, name = page.with_suffix(""), result.labels[int(video.scores[video.surest].argmax())]
     images = [
@@ -228,7 +227,7 @@ def _page(ctx: Ctx, path: Path, video: Timeline, result: Labels) -> list[Artifac
         *responses(stem.with_name(f"{stem.name}-responses"), video.clip, video.responses, result.labels),
     ]
     start, end = video.spans[video.surest]
-    note = f"{video.frames} frames, {video.fps:g} a second. Drawn below: {start:.2f} s to {end:.2f} s, {name}."
+    note = f"{video.frames} frames, {video.fps:g} per second. Drawn below: {start:.2f} s to {end:.2f} s, {name}."
     values = [{"data": data_uri("png", image.path.read_bytes()), "caption": image.caption} for image in images]
     write_page(page, path.name, note, _FIGURES, "figure { margin: 1.6rem 0; }", images=values)
     return [Artifact("html", page, f"{path.name}: labels over time, matched patches and responses."), *images]

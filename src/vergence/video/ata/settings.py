@@ -1,4 +1,4 @@
-"""ATA's settings: configs, inputs, presets, variants, metrics, and the paper's own figures."""
+"""ATA's settings: configs, inputs, presets, variants, metrics, and the numbers reported in the paper."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ Temporal = Literal[
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A video ViT."""
+    """The video ViT and its temporal modelling."""
 
     size: Literal["mini", "tiny", "ti16", "s16", "b16", "l16"] = "b16"
-    """How large: b16 is ViT-Base with patches of 16 pixels."""
+    """Model size; b16 is ViT-Base with patches of 16 pixels."""
     temporal: Temporal = "ata"
-    """What is done over time: the names of the variants."""
+    """Temporal modelling, by the names of the variants."""
     blocks: tuple[int, ...] = ()
-    """ata: the blocks that are aligned, where they are not the variant's."""
+    """ata: indices of the aligned blocks, if not the variant's."""
     tubelet: int = 1
     """Frames that one patch spans."""
     drop_path: float = 0.1
-    """The last block's chance of being left out in training; it rises from 0 at the first."""
+    """Stochastic depth rate of the last block; it rises linearly from 0 at the first."""
     dropout: float = 0.0
-    """Before the classifier."""
+    """Dropout rate before the classifier."""
     init: Literal["published", "scaled"] = "published"
-    """How weights are drawn: with a deviation of 0.02, which suits a width of 768, or of 1 / sqrt(inputs)."""
+    """Standard deviation of initial weights: 0.02 (published, suits a width of 768) or 1 / sqrt(inputs) (scaled)."""
 
     def __post_init__(self) -> None:
         if not (0 <= self.drop_path < 1 and 0 <= self.dropout < 1):
@@ -46,20 +46,20 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class Footage(ClipView):
-    """Videos to learn from and to judge on, and how clips are cut from them."""
+    """Source of the videos, and sampling of clips."""
 
     source: Source = EMBEDDED
     """embedded, kinetics:PATH, something:PATH, ucf101:PATH, hmdb51:PATH, folder:PATH, or a plain PATH to class
     folders of videos or of folders of frames."""
     fold: Literal[1, 2, 3] = 1
-    """ucf101, hmdb51: which of the three ways to split."""
+    """ucf101, hmdb51: which of the three splits."""
     damaged: Literal["refuse", "skip-training", "skip"] = "skip-training"
-    """A video that cannot be read: refuse to go on, take another one in training (it is named and counted), or leave
-    it out of evaluation too (the number that was is reported)."""
+    """A video that cannot be read: raise an error, take another one in training (it is reported), or leave it out of
+    evaluation too (the number left out is reported)."""
     count: int = 3200
-    """embedded: clips to train on; a quarter as many to validate and to test."""
+    """embedded: number of training clips; a quarter as many for validation and test."""
     scene: Scene = Scene()
-    """embedded: what the clips are like."""
+    """embedded: appearance and motion of the clips."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,7 +80,7 @@ class Config:
     """A file with weights of an image ViT of this size, or of a TimeSformer, to start from (safetensors or a torch
     archive)."""
     seed: int = 0
-    """Decides everything random."""
+    """Random seed of everything."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,13 @@ class Inputs:
     videos: Videos
     """Video files or folders of frames."""
     window: float = 0.0
-    """Seconds that one label stands for (0: what a clip of training spans, the whole video where it spans that)."""
+    """Seconds per window, which gets one label (0: the span of a training clip; 2 s if that is the whole video)."""
     hop: float = 0.0
     """Seconds from one window to the next (0: half a window)."""
     others: Text = ""
-    """Weights of other variants, separated by commas: their responses are drawn beside."""
+    """Weights of other variants, separated by commas; their responses are drawn for comparison."""
     block: int = -1
-    """Whose responses to draw besides the last ones (-1: the seventh of twelve blocks, the middle one of others)."""
+    """Inner block whose responses are drawn (-1: the seventh of twelve blocks, the middle one of other depths)."""
 
     def __post_init__(self) -> None:
         if not self.videos:
@@ -107,7 +107,7 @@ class Inputs:
 
 
 def _paper_training() -> Training:
-    """TimeSformer's: the supplement gives none."""
+    """TimeSformer's training; the supplement specifies none."""
     schedule = Schedule("multistep", unit="epoch", milestones=(11, 14), gamma=0.1)
     optimiser = Optimiser("sgd", lr=0.005, momentum=0.9, weight_decay=1e-4, schedule=schedule)
     return Training(epochs=15, batch=16, evaluate_every=1, optimiser=optimiser)
@@ -129,7 +129,7 @@ PRESETS = {
             size=40,
             resize=40,
             jitter=(40, 40),
-            flip=False,  # a mirrored turn is another one
+            flip=False,  # mirroring changes the class
             std=(0.16, 0.16, 0.16),
         ),
         _tiny_training(),
@@ -202,8 +202,8 @@ SETTINGS = Settings(
     facts=Classes,
     inputs=Inputs,
     embedded=(
-        "Embedded: generated clips of textured objects that wander over cluttered ground and turn half-way; the class "
-        "is by how much. It shows only to a network that compares an object with itself, and objects move from patch "
+        "Embedded: generated clips of textured objects that move over a cluttered background and rotate half-way; the "
+        "class is the angle. Only comparing an object with itself over time reveals it, and objects move from patch "
         "to patch."
     ),
     reported=REPORTED,
@@ -215,7 +215,7 @@ SETTINGS = Settings(
         "cross_entropy",
         steps=10,
         share=0.6,
-        # Turning takes hundreds of steps to learn; a few clips are learnt by heart in tens.
+        # Learning the rotation takes hundreds of steps; memorising a few clips takes tens.
         changes={"data.count": 16, "train.batch": 16, "train.optimiser.schedule.warmup": 2},
     ),
     minutes=1.0,

@@ -1,4 +1,4 @@
-"""ATA as a system: video transformers that differ in what they do over time, under one protocol."""
+"""ATA as a system: video transformers with different temporal modelling, under one protocol."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ATASystem(System[Config, Classes, VideoViT, Clips, Labels]):
         parts, damaged = [], []
         for batch in ctx.batches(data, size):
             sample = Sample(*batch)
-            # As published for the host network: softmax scores averaged over clips and crops.
+            # As published for TimeSformer: softmax scores averaged over clips and crops.
             scores = model(sample.clips.flatten(0, 1)).float().softmax(-1)
             parts.append((scores.unflatten(0, sample.clips.shape[:2]).mean(1), sample.label))
             damaged += sample.damaged
@@ -108,7 +108,7 @@ class ATASystem(System[Config, Classes, VideoViT, Clips, Labels]):
         return predict.render(ctx, inputs, result)
 
     def pictures(self, ctx: Ctx, models: Mapping[str, VideoViT], data: Clips) -> Sequence[Artifact]:
-        """Held-out clips: which patches follow which, and what the networks respond to."""
+        """Draws matched patches and response maps of held-out clips."""
         first = models.get("ata") or next(iter(models.values()))
         names = [ctx.facts.name(number) for number in range(ctx.facts.classes)]
         artifacts = []

@@ -1,4 +1,4 @@
-"""What is done with each kind of data (pictures, videos and tracklets), and what the three have in common."""
+"""The three tasks (pictures, videos and tracklets), and what they share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ S = TypeVar("S", bound=Pictures | Footage | Tracklets)
 
 
 def asked(config: Config, kind: type[S]) -> S:
-    """The settings of a task's data."""
+    """The data settings of a config, checked to be of this kind."""
     if not isinstance(config.data, kind):
         raise VergenceError(f"expected settings of {kind.__name__}, got those of {type(config.data).__name__}")
     return config.data
@@ -29,19 +29,19 @@ def asked(config: Config, kind: type[S]) -> S:
 def labelled(
     ctx: Ctx, paths: Sequence[Path], scores: Tensor, points: Sequence[Shares], attention: Sequence[Mapping[str, Tensor]]
 ) -> Labels:
-    """The result of files with probabilities (N, classes)."""
+    """Builds the result for files with probabilities (N, classes)."""
     classes = tuple(map(ctx.facts.name, range(ctx.facts.classes)))
     best = tuple(classes[i] for i in scores.argmax(1).tolist())
     return Labels(tuple(map(str, paths)), classes, best, scores, tuple(points), tuple(attention))
 
 
 def accuracies(logits: Tensor, labels: Tensor) -> dict[str, float]:
-    """Top-1, and Top-5 where there are more than five classes."""
+    """Top-1, and Top-5 if there are more than five classes."""
     scores = {"top1": topk_accuracy(logits, labels)}
     return scores | ({"top5": topk_accuracy(logits, labels, 5)} if logits.shape[1] > 5 else {})
 
 
 def say_left_out(ctx: Ctx, sentences: Sequence[str]) -> None:
-    """Name what was listed and could not be read."""
+    """Reports listed files that could not be read."""
     for sentence in sentences:
         ctx.progress.say(f"left out: {sentence}")

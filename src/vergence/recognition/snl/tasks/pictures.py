@@ -1,4 +1,4 @@
-"""Pictures: their classes, and what blocks look at."""
+"""Classification of pictures, and the attention of blocks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from vergence.recognition.snl.tasks import Ctx, accuracies, asked, labelled, say
 from vergence.recognition.synth import Relations, relations, sizes
 
 AT_ONCE = 32
-"""Pictures that go through the network together."""
+"""Batch size."""
 
 
 class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
@@ -39,8 +39,8 @@ class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
 
     def embedded(self, config: Config) -> str:
         scene = (
-            "Embedded: generated pictures with a coloured mark at the left and one at the right edge; the label says "
-            "whether the two have the same colour. No cell of the network sees both, except through a nonlocal block."
+            "Embedded: generated pictures with a coloured mark at the left and one at the right edge; the label is "
+            "whether the two have the same colour. Only a nonlocal block has both in its receptive field."
         )
         sized = " One half of the pictures has small marks, the other half large ones."
         return scene + (sized if asked(config, Pictures).scene == "sizes" else "")
@@ -84,8 +84,8 @@ class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
         scores = accuracies(logits, labels)
         large = data.data.large if isinstance(data.data, Relations) else None
         if large is not None:
-            for name, some in (("large", large), ("small", ~large)):
-                scores[name] = topk_accuracy(logits[some], labels[some])
+            for name, chosen in (("large", large), ("small", ~large)):
+                scores[name] = topk_accuracy(logits[chosen], labels[chosen])
         return scores
 
     def infer(self, ctx: Ctx, model: Network, inputs: Inputs) -> Labels:
@@ -112,11 +112,11 @@ class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
             target = grid(
                 unused(ctx.folder / f"{path.stem}-attention.png"), [look.panels(f"{label} {p:.0%}")], side=2.6
             )
-            drawings.append(Artifact("image", target, f"{path.name}: what the circled points look at."))
+            drawings.append(Artifact("image", target, f"{path.name}: attention of the circled points."))
         return [labels_table(ctx.folder / "labels.csv", result), *drawings]
 
     def pictures(self, ctx: Ctx, models: Mapping[str, Network], data: Viewed) -> Sequence[Artifact]:
-        """Held-out pictures, what one point of each looks at in every network with a block, and how blocks filter."""
+        """Draws held-out pictures, the attention of one point in every block, and the blocks' spectra."""
         rows = []
         for index in range(min(5, len(data))):
             picture, label = data.data[index]
@@ -132,8 +132,8 @@ class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
                 row += Look.of(_seen(ctx, picture), shares, maps).panels("", answer)[1:]
             rows.append(row)
         caption = (
-            "Held-out pictures and, for every block, what the circled point looks at (dark: little, bright: much), "
-            "with the network's answer above."
+            "Held-out pictures and, for every block, the attention of the circled point (bright: high), with the "
+            "network's answer above."
         )
         batch = torch.stack([data[index][0] for index in range(min(4, len(data)))])
         return [
@@ -143,13 +143,13 @@ class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
 
 
 def _shares(view: PictureView, picture: Tensor, points: Sequence[Point]) -> Shares:
-    """Points of a picture as shares of what the network sees of it; if none is given, three along its middle."""
+    """Points of a picture as fractions of the network input; by default three along its middle."""
     along = [(0.5 + step * view.resize / view.size, 0.5) for step in (-0.25, 0.0, 0.25)]
     return inside(points, view.region(*picture.shape[-2:])) or along
 
 
 def _alike(points: Sequence[Shares]) -> list[list[int]]:
-    """Indices of pictures whose points are at the same places, at most 32 together."""
+    """Batches of indices of pictures with the same points, at most :data:`AT_ONCE` each."""
     alike: dict[tuple[tuple[float, float], ...], list[int]] = {}
     for index, shares in enumerate(points):
         alike.setdefault(tuple(shares), []).append(index)
@@ -157,6 +157,6 @@ def _alike(points: Sequence[Shares]) -> list[list[int]]:
 
 
 def _seen(ctx: Ctx, picture: Tensor) -> Tensor:
-    """The part of a picture that the network sees."""
+    """The part of a picture that the network gets."""
     left, top, side = asked(ctx.config, Pictures).region(*picture.shape[-2:])
     return picture[:, round(top) : round(top + side), round(left) : round(left + side)]

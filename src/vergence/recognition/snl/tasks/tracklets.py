@@ -1,4 +1,4 @@
-"""Tracklets: people found again in other cameras, by the mean feature of a tracklet's clips."""
+"""Re-identification of people across cameras, by the mean feature of a tracklet's clips."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from vergence.reid.walks import walks
 AT_ONCE = 8
 """Tracklets that evaluation holds at a time."""
 _DOWN = [(0.5, 0.15), (0.5, 0.4), (0.5, 0.75)]
-"""Three points down the middle of a person: where a head, a top and legs usually are."""
+"""Three points down the middle of a person: usually head, top and legs."""
 
 
 class TrackletTask(Task[Config, Classes, ResNetTP, Clips, Matches]):
@@ -48,7 +48,7 @@ class TrackletTask(Task[Config, Classes, ResNetTP, Clips, Matches]):
     def embedded(self, config: Config) -> str:
         return (
             "Embedded: drawn people who walk past cameras behind fences, so that one frame shows a third of them; "
-            "cameras differ in light and view, and the people of the test are none of those trained on."
+            "cameras differ in light and view. Test identities are not in the training set."
         )
 
     def judged_by(self, config: Config) -> str:
@@ -96,15 +96,15 @@ class TrackletTask(Task[Config, Classes, ResNetTP, Clips, Matches]):
         features = _features(ctx, model, data)
         ranked = rank_descriptors(features[: len(queries)], features[len(queries) :], queries, gallery)
         if ranked.unmatched == len(queries):
-            raise VergenceError("no query has a match from another camera, as the protocol wants")
+            raise VergenceError("no query has a match from another camera, which the protocol needs")
         scores = {f"rank{k}": ranked.cmc(k) for k in (1, 5, 10)} | {"map": ranked.mean_precision}
         if ranked.unmatched:
-            ctx.progress.say(f"{ranked.unmatched} of {len(queries)} queries have no match and are not judged")
+            ctx.progress.say(f"{ranked.unmatched} of {len(queries)} queries have no match and are not evaluated")
             scores["unmatched"] = float(ranked.unmatched)
         return scores
 
     def infer(self, ctx: Ctx, model: ResNetTP, inputs: Inputs) -> Matches:
-        """Rank a gallery of tracklets for one query."""
+        """Ranks a gallery of tracklets for one query."""
         query, gallery = _asked_for(inputs)
         view = asked(ctx.config, Tracklets)
         folders = [query, *_folders(gallery, query)]
@@ -113,10 +113,10 @@ class TrackletTask(Task[Config, Classes, ResNetTP, Clips, Matches]):
         clips = Clips(tracklets, view, view.frames, view.most)
         features = _features(ctx, model, clips)
         far, order = (values[: inputs.top].tolist() for values in distances(features[:1], features[1:])[0].sort())
-        found = tuple(Match(str(folders[1 + other]), distance) for distance, other in zip(far, order, strict=True))
+        matches = tuple(Match(str(folders[1 + other]), distance) for distance, other in zip(far, order, strict=True))
         looks = attended(model, ctx.to_device(clips[0].clip[0]), shares, lambda place, _: place)
         maps = {look.heading: look.heats for look in looks}
-        return Matches((str(query),), (found,), len(folders) - 1, shares, maps)
+        return Matches((str(query),), (matches,), len(folders) - 1, shares, maps)
 
     def render(self, ctx: Ctx, inputs: Inputs, result: Matches) -> Sequence[Artifact]:
         query, _ = _asked_for(inputs)
@@ -139,14 +139,14 @@ class TrackletTask(Task[Config, Classes, ResNetTP, Clips, Matches]):
         nearest = [(fitted(m.picture, 192), m.distance, None) for m in shown[:8] if m.picture is not None]
         strip = grid(ctx.folder / "matches.png", [page.row(fitted(first.picture, 192), "query", nearest)], side=1.2)
         return [
-            Artifact("html", ranked, "The nearest tracklets of the query, a frame of each."),
-            Artifact("image", strip, "The query (left) and the nearest tracklets, a frame of each, with distances."),
+            Artifact("html", ranked, "The nearest tracklets of the query, one frame of each."),
+            Artifact("image", strip, "The query (left) and the nearest tracklets, one frame of each, with distances."),
             Artifact("table", table, "The same as a table: query, rank, match, distance."),
             *drawings,
         ]
 
     def pictures(self, ctx: Ctx, models: Mapping[str, ResNetTP], data: Clips) -> Sequence[Artifact]:
-        """Ranked lists of every variant, what a point looks at across frames, and how the blocks filter."""
+        """Draws ranked lists of every variant, the attention of a point across frames, and the blocks' spectra."""
         batch = torch.stack([data[index].clip[0] for index in range(min(4, len(data)))])
         return [
             _lists(ctx, models, data),
@@ -158,14 +158,14 @@ class TrackletTask(Task[Config, Classes, ResNetTP, Clips, Matches]):
 def _features(ctx: Ctx, model: ResNetTP, clips: Clips) -> Tensor:
     """The mean feature of each tracklet's clips, (N, C)."""
     features = []
-    for given in ctx.batches(clips, AT_ONCE):
-        batch = Batch(*given)
+    for fields in ctx.batches(clips, AT_ONCE):
+        batch = Batch(*fields)
         features.append(batch.pooled(model.features(batch.clips).float()))
     return ctx.gather(torch.cat(features)).cpu()
 
 
 def _folders(gallery: Path, query: Path) -> list[Path]:
-    """The tracklets of a gallery; the query itself is none of them."""
+    """The tracklets of a gallery, without the query itself."""
     if not gallery.is_dir():
         raise VergenceError(f"{gallery} is not a folder of tracklets")
     folders = sorted(p for p in gallery.iterdir() if p.is_dir() and p.resolve() != query.resolve())
@@ -182,7 +182,7 @@ def _tracklet(folder: Path) -> Tracklet:
 
 
 def _shares(points: Sequence[Point], picture: Tensor) -> Shares:
-    """Points in pixels of a frame as shares of it; if none is given, three down its middle."""
+    """Points from pixels of a frame to fractions of it; by default three down its middle."""
     height, width = picture.shape[-2:]
     for point in points:
         if not (0 <= point.x < width and 0 <= point.y < height):
@@ -198,17 +198,17 @@ def _frame(tracklets: Walks, index: int) -> Tensor:
 
 
 def _lists(ctx: Ctx, models: Mapping[str, ResNetTP], clips: Clips, count: int = 3, top: int = 8) -> Artifact:
-    """The nearest tracklets of some queries, one row per variant."""
+    """The nearest tracklets of a few queries, one row per variant."""
     tracklets = clips.data
     queries, gallery = judged(tracklets)
     chosen = [i * tracklets.queries // count for i in range(min(count, tracklets.queries))]
     identities, cameras = queries.identities[chosen][:, None], queries.cameras[chosen][:, None]
-    own = (identities == gallery.identities) & (cameras == gallery.cameras)
+    same_camera = (identities == gallery.identities) & (cameras == gallery.cameras)
     lists = {}
     for name, model in models.items():
         features = _features(ctx, model, clips)
         far = distances(features[chosen], features[tracklets.queries :])
-        lists[name] = far.masked_fill(own, torch.inf).sort(dim=1)
+        lists[name] = far.masked_fill(same_camera, torch.inf).sort(dim=1)
     rows = []
     for place, index in enumerate(chosen):
         for name, (far, order) in lists.items():
@@ -226,7 +226,7 @@ def _lists(ctx: Ctx, models: Mapping[str, ResNetTP], clips: Clips, count: int = 
 
 
 def _attended(ctx: Ctx, models: Mapping[str, ResNetTP], clips: Clips, shares: Shares) -> list[Artifact]:
-    """What points of the first tracklet's middle frame look at in all frames of its first clip, by model."""
+    """Attention of points of the first tracklet's middle frame in all frames of its first clip, by model."""
     clip = clips[0].clip[0]  # (T, 3, H, W)
     looks = [
         look
@@ -240,11 +240,13 @@ def _drawn(ctx: Ctx, clip: Tensor, shares: Shares, looks: Sequence[Attended]) ->
     if not looks:
         return []
     rows = clip_rows(asked(ctx.config, Tracklets), clip, shares, len(clip), "query", looks)
-    caption = "A clip, and what the circled points of its middle frame look at in all frames (bright: much)."
+    caption = "A clip, and the attention of the circled points of its middle frame in all frames (bright: high)."
     return [Artifact("image", grid(ctx.folder / "attention.png", rows, side=1.3), caption)]
 
 
 def _asked_for(inputs: Inputs) -> tuple[Path, Path]:
     if inputs.query is None or inputs.gallery is None:
-        raise VergenceError("nothing to find: give --query DIR (frames of one person) and --gallery DIR (of tracklets)")
+        raise VergenceError(
+            "there is no query: give --query DIR (frames of one person) and --gallery DIR (of tracklets)"
+        )
     return inputs.query, inputs.gallery

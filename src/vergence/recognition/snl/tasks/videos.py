@@ -1,4 +1,4 @@
-"""Videos: their classes, judged over several clips, and what blocks look at across frames."""
+"""Classification of videos over several clips, and the attention of blocks across frames."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class VideoTask(Task[Config, Classes, Network, Clips, Labels]):
 
     def embedded(self, config: Config) -> str:
         return (
-            "Embedded: generated clips of textured objects that wander over cluttered ground and turn half-way; the "
-            "class is by how much. It shows only to a network that compares an object with itself some frames later, "
-            "at another place."
+            "Embedded: generated clips of textured objects that move over a cluttered background and rotate half-way; "
+            "the class is the angle. Only comparing an object with itself some frames later, at another position, "
+            "reveals it."
         )
 
     def judged_by(self, config: Config) -> str:
@@ -82,7 +82,7 @@ class VideoTask(Task[Config, Classes, Network, Clips, Labels]):
         return {"cross_entropy": F.cross_entropy(model(sample.clips), sample.label, label_smoothing=smoothing)}
 
     def evaluate(self, ctx: Ctx, model: Network, data: Clips) -> Mapping[str, float]:
-        """By the mean of the logits of a video's clips."""
+        """Accuracy of the mean logits of a video's clips."""
         ctx.facts.refuse_others(data.data.classes)
         view = data.view
         size = max(AT_ONCE // (view.frames * view.clips * view.crops), 1)
@@ -126,12 +126,12 @@ class VideoTask(Task[Config, Classes, Network, Clips, Labels]):
             looks = [Attended(place, heats) for place, heats in maps.items()]
             rows = clip_rows(view, _clip(view, open_video(path)), shares, SHOWN, f"{label} {p:.0%}", looks)
             target = grid(unused(ctx.folder / f"{path.stem}-attention.png"), rows, side=1.9)
-            caption = f"{path.name}: what the circled points of the middle frame look at."
+            caption = f"{path.name}: attention of the circled points of the middle frame."
             drawings.append(Artifact("image", target, caption))
         return [labels_table(ctx.folder / "labels.csv", result), *drawings]
 
     def pictures(self, ctx: Ctx, models: Mapping[str, Network], data: Clips) -> Sequence[Artifact]:
-        """Held-out clips, what one point looks at in all frames, and how the blocks filter."""
+        """Draws held-out clips, the attention of one point in all frames, and the blocks' spectra."""
         drawings = []
         for index in range(min(2, len(data))):
             video, label = data.data.video(index)
@@ -144,8 +144,8 @@ class VideoTask(Task[Config, Classes, Network, Clips, Labels]):
             view = asked(ctx.config, Footage)
             rows = clip_rows(view, clip, shares, SHOWN, f"truth: {ctx.facts.name(label)}", looks)
             caption = (
-                "A held-out clip and, for every block, what the circled point of the middle frame looks at in all "
-                "frames (dark: little, bright: much), with the network's answer."
+                "A held-out clip and, for every block, the attention of the circled point of the middle frame in all "
+                "frames (bright: high), with the network's answer."
             )
             drawings.append(Artifact("image", grid(ctx.folder / f"attention-{index}.png", rows, side=1.5), caption))
         batch = torch.stack([data[index].clips[0] for index in range(min(4, len(data)))])
@@ -153,12 +153,12 @@ class VideoTask(Task[Config, Classes, Network, Clips, Labels]):
 
 
 def _folded(name: str, fold: int) -> Layout:
-    """A data set with several splits, read by one of them."""
+    """The layout of a data set with several splits, for one of them."""
     return Layout(lambda path, split: FOLDED[name](path, split, fold), LAYOUTS[name].about)
 
 
 def _point(ctx: Ctx, videos: Videos, index: int) -> tuple[float, float]:
-    """A point to look from, as shares: on an object of a generated clip, else the middle."""
+    """A point as fractions of the sides: on an object of a generated clip, else the centre."""
     if not isinstance(videos, Turning):
         return 0.5, 0.5
     view = asked(ctx.config, Footage)
