@@ -10,7 +10,7 @@ import atheris
 with atheris.instrument_imports(include=["vergence"]):
     import vergence.contract.config
     import vergence.core.files
-    import vergence.data.pickles
+    import vergence.reading.pickles
     import vergence.runs.folder
     import vergence.studies.ledger
     from vergence.cli.completion import complete
@@ -46,9 +46,9 @@ def config(path):
 
 TARGETS = {
     "config": on_file("config.json", config),
-    "tensors": on_file("w.safetensors", vergence.core.files.load_tensors, identify, load_model),
-    "archive": on_file("a.pt", vergence.core.files.load_archive),
-    "pickle": on_file("p", vergence.data.pickles.read_arrays),
+    "tensors": on_file("w.safetensors", vergence.reading.weights.load_tensors, identify, load_model),
+    "archive": on_file("a.pt", vergence.reading.weights.load_archive),
+    "pickle": on_file("p", vergence.reading.pickles.read_pickle),
     "metrics": on_file("metrics.jsonl", lambda path: vergence.runs.folder.Run(path.parent).records()),
     "claims": on_file("claims.json", lambda path: vergence.studies.ledger._items(path)),
     "line": line,

@@ -15,9 +15,10 @@ from helpers import start
 from vergence import catalogue
 from vergence.contract.result import Result
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_tensors, save_tensors
+from vergence.core.files import save_tensors
 from vergence.core.progress import Progress
 from vergence.engine.execute import execute
+from vergence.reading.weights import load_tensors
 
 
 @pytest.fixture(scope="module")

@@ -30,10 +30,10 @@ from vergence.cli import completion
 from vergence.cli.main import COMMANDS, main
 from vergence.contract.config import from_json, override, to_json
 from vergence.core.errors import Interrupted, VergenceError
-from vergence.core.files import load_archive, load_tensors
 from vergence.core.progress import Progress
 from vergence.engine.execute import execute
 from vergence.engine.weights import identify, load_model
+from vergence.reading.weights import load_archive, load_tensors
 from vergence.runs.folder import Run
 from vergence.tools import doctor
 

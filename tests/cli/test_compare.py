@@ -9,9 +9,10 @@ from helpers import short, start
 from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.config import override
-from vergence.core.files import read_json, write_json
+from vergence.core.files import write_json
 from vergence.core.progress import Progress
 from vergence.engine.execute import execute
+from vergence.reading.tables import read_json
 
 
 @pytest.fixture

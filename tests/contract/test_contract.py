@@ -35,7 +35,6 @@ from vergence.contract.inputs import kinds
 from vergence.contract.result import Result
 from vergence.contract.training import phases_of
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_tensors
 from vergence.core.progress import Progress
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.execute import execute
@@ -43,6 +42,7 @@ from vergence.engine.optimisers import build_optimiser
 from vergence.engine.starters import LARGEST, read_about
 from vergence.engine.use import infer
 from vergence.engine.weights import identify, load_model
+from vergence.reading.weights import load_tensors
 from vergence.runs.order import Order
 from vergence.studies.study import RunEvidence
 from vergence.tools.exporting import CannotExport, export

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vergence.core.files import load_tensors
+from vergence.reading.weights import load_tensors
 from vergence.runs.folder import Run, runs
 
 pytestmark = pytest.mark.xdist_group(

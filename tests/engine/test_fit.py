@@ -15,12 +15,12 @@ from vergence.contract.settings import Metric, Settings, Variant
 from vergence.contract.system import System
 from vergence.contract.training import Optimiser, Phase, Schedule, Training
 from vergence.core.errors import Diverged, VergenceError
-from vergence.core.files import load_tensors
 from vergence.core.progress import Progress
 from vergence.engine.execute import execute
 from vergence.engine.fit import Place
 from vergence.engine.optimisers import build_optimiser, load_state_by_name, set_rate, state_by_name
 from vergence.engine.weights import identify, load_model
+from vergence.reading.weights import load_tensors
 from vergence.runs.folder import Run
 from vergence.runs.machine import Runtime
 from vergence.runs.order import Order

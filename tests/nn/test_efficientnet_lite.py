@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_state
 from vergence.data.assets import LITE
 from vergence.nn.efficientnet_lite import EfficientNetLite, SameConv2d, public_names
+from vergence.reading.weights import load_state
 
 
 @pytest.mark.parametrize(("name", "count"), [("lite0", 4_652_008), ("lite1", 5_416_680), ("lite2", 6_092_072)])

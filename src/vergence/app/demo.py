@@ -20,7 +20,7 @@ from vergence.app.uploads import Upload, check, place, weight
 from vergence.contract.inputs import Kind
 from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError
-from vergence.core.files import read_json
+from vergence.reading.tables import read_json
 
 EXAMPLE = "example"
 """A folder beside a system's code: ``inputs.json`` by field, and the files it names."""

@@ -24,8 +24,9 @@ from vergence.app.limits import Limits
 from vergence.contract.config import from_json, to_json
 from vergence.contract.inputs import Artifact
 from vergence.core.errors import VergenceError
-from vergence.core.files import read_json, write_json
+from vergence.core.files import write_json
 from vergence.core.progress import EVENTS_VARIABLE, Note, Progress, clock, follow
+from vergence.reading.tables import read_json
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 GRACE = 10.0

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
-import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -20,7 +18,9 @@ from vergence.app.shelf import STYLES, Claimed, Report, Table
 from vergence.app.uploads import Upload
 from vergence.contract.about import About
 from vergence.contract.inputs import Artifact
+from vergence.core.errors import VergenceError
 from vergence.core.progress import clock
+from vergence.reading.tables import parse_json, parse_rows
 
 LONGEST_TEXT = 20_000
 MOST_ROWS = 100
@@ -143,13 +143,11 @@ def _read(artifact: Artifact) -> dict[str, Any]:
     if "\0" in text:  # binary data: only linked
         return {}
     if artifact.path.suffix.lower() in (".csv", ".tsv"):
-        rows = list(csv.reader(io.StringIO(text), delimiter="\t" if artifact.path.suffix == ".tsv" else ","))
+        rows = parse_rows(text, artifact.path, "\t" if artifact.path.suffix == ".tsv" else ",")
         return {"rows": [row[:MOST_COLUMNS] for row in rows[:MOST_ROWS]]}
     if artifact.path.suffix.lower() == ".json" and len(text) < LONGEST_TEXT:
-        try:
-            return _as_rows(json.loads(text)) or {"text": text}
-        except (ValueError, RecursionError):
-            pass
+        with suppress(VergenceError):
+            return _as_rows(parse_json(text, artifact.path)) or {"text": text}
     return {"text": text}
 
 

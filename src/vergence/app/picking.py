@@ -11,6 +11,7 @@ from vergence.app.limits import Limits
 from vergence.app.uploads import first_frame
 from vergence.contract.inputs import Kind
 from vergence.core.errors import VergenceError
+from vergence.reading.pictures import read_picture
 
 LONGEST, SHORTEST = 720, 320
 """Longer side of the shown picture in pixels; small pictures are enlarged for clicking."""
@@ -23,8 +24,7 @@ def original(kind: Kind, path: Path, limits: Limits) -> Image.Image:
     """The picture to click on: the picture itself, or a video's first frame."""
     if kind in (Kind.VIDEO, Kind.VIDEOS):
         return Image.fromarray(first_frame(path, path.name, limits)[0])
-    with Image.open(path) as picture:
-        return picture.convert("RGB")
+    return read_picture(path).convert("RGB")
 
 
 def scale_of(size: tuple[int, int]) -> float:

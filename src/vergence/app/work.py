@@ -14,10 +14,11 @@ from vergence import catalogue
 from vergence.app.jobs import INPUTS, MADE, ORDER, OUTPUTS
 from vergence.contract.config import from_json, to_json
 from vergence.core.errors import VergenceError, reason
-from vergence.core.files import read_json, write_json
+from vergence.core.files import write_json
 from vergence.core.progress import show_progress
 from vergence.engine.choose import without_model
 from vergence.engine.weights import load_model_of
+from vergence.reading.tables import read_json
 from vergence.runs.machine import Machine
 
 TEXTS = (".csv", ".tsv", ".json", ".txt", ".html", ".geojson", ".md")

@@ -8,7 +8,6 @@ changes.
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 import typing
@@ -29,6 +28,7 @@ from vergence.cli.show import document
 from vergence.contract.config import digest
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.files import write_json
+from vergence.reading.tables import read_json
 
 DESCRIPTION = """Print a script that completes commands, systems, flags, presets and variants. For this shell:
 bash: source <(vergence completion bash), zsh: source <(vergence completion zsh),
@@ -170,8 +170,8 @@ def _kept(name: str, what: str) -> dict[str, Any]:
     """Flags or names from the cache, or else from the system itself (which imports PyTorch)."""
     path = _cache() / f"{name or 'all'}-{what}.json"
     mark = _mark([name] if name else catalogue.names())
-    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-        kept = json.loads(path.read_text(encoding="utf-8"))
+    with suppress(VergenceError, ValueError, KeyError, TypeError):
+        kept = read_json(path)
         if kept["mark"] == mark:
             return dict(kept["found"])
     if what in OWN_FLAGS and not name:

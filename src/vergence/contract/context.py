@@ -16,8 +16,9 @@ from vergence.contract.data import Data
 from vergence.contract.identity import Identity
 from vergence.contract.loader import InOrder
 from vergence.core.errors import Cancelled, VergenceError
-from vergence.core.files import load_tensors, save_tensors
+from vergence.core.files import save_tensors
 from vergence.core.progress import Progress
+from vergence.reading.weights import load_tensors
 
 C = TypeVar("C")
 F = TypeVar("F")

@@ -6,13 +6,12 @@ import csv
 import json
 import math
 import os
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vergence.core.errors import VergenceError, reason
+from vergence.core.errors import VergenceError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -115,16 +114,6 @@ def lock(path: Path, waiting: str, say: Callable[[str], None]) -> Iterator[None]
         yield
 
 
-def read_json(path: Path) -> Any:
-    """Read JSON; a failure is a one-sentence error that names the file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise VergenceError(f"{path} does not exist") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise VergenceError(f"{path} is not readable JSON: {error}") from error
-
-
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors as safetensors, atomically. Tensors that share memory are stored separately."""
     from safetensors import SafetensorError
@@ -145,63 +134,3 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
             partial.chmod(mode)
         except SafetensorError as error:  # how it reports a full disk, among other things
             raise VergenceError(f"cannot write {path}: {error}") from error
-
-
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read the tensors and metadata of a safetensors file."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    metadata = read_metadata(path)
-    try:
-        return load_file(path), metadata
-    except (SafetensorError, OSError) as error:
-        raise VergenceError(f"{path} is not a complete safetensors file: {error}") from error
-
-
-def read_metadata(path: Path) -> dict[str, str]:
-    """The metadata of a safetensors file, without reading its tensors."""
-    try:
-        with path.open("rb") as file:
-            size = struct.unpack("<Q", file.read(8))[0]
-            if size > os.fstat(file.fileno()).st_size:
-                raise ValueError("its header is longer than the file")
-            header = json.loads(file.read(size))
-    except FileNotFoundError:
-        raise VergenceError(f"{path} does not exist") from None
-    except (OSError, ValueError, RecursionError, struct.error) as error:
-        raise VergenceError(f"{path} is not a safetensors file: {error}") from error
-    metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
-    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise VergenceError(f"{path} is not a safetensors file: its metadata does not map names to text")
-    return dict(metadata)
-
-
-def load_archive(path: Path) -> dict[str, Any]:
-    """Read a torch archive (``.pt``, ``.pth``, ``.tar``) of plain data and tensors; code in it is refused, not run."""
-    import torch
-
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise VergenceError(f"{path} does not exist") from None
-    except Exception as error:  # a damaged archive can raise anything
-        raise VergenceError(f"{path} is not a torch archive of plain data: {reason(error)}") from error
-    if not isinstance(content, dict):
-        raise VergenceError(f"{path} holds a {type(content).__name__}, not a dictionary")
-    return content
-
-
-def load_state(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a weights file: safetensors, or a torch archive of plain tensors. Common wrappers
-    (``state_dict``, ``model``, ``model_state``, names that begin with ``module.``) are removed."""
-    from torch import Tensor
-
-    state: Any = load_tensors(path)[0] if path.suffix == ".safetensors" else load_archive(path)
-    for wrapper in ("state_dict", "model", "model_state"):
-        if isinstance(state.get(wrapper), dict):
-            state = state[wrapper]
-    bad = next((name for name, value in state.items() if not isinstance(value, Tensor)), None)
-    if bad is not None:
-        raise VergenceError(f"{path} is not a file of weights: {bad!r} is a {type(state[bad]).__name__}, not a tensor")
-    return {str(name).removeprefix("module."): tensor for name, tensor in state.items()}

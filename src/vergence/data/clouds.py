@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,18 +13,13 @@ from torch import Tensor
 
 from vergence.contract.inputs import InMemory
 from vergence.core.errors import VergenceError
+from vergence.reading.arrays import read_npy, read_npz
+from vergence.reading.budget import within, within_expansion
+from vergence.reading.files import read_bytes, refusing
 
 SUFFIXES = (".npy", ".npz", ".ply", ".pcd", ".bin")
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    SyntaxError,
-    zipfile.BadZipFile,
-    zlib.error,
-    NotImplementedError,
-)
+_MOST_REPEATS = 4096
+"""Values of one field of a PCD file: feature histograms have hundreds."""
 
 
 def read_cloud(path: Path) -> Tensor:
@@ -43,47 +36,13 @@ def read_cloud(path: Path) -> Tensor:
         return as_points(read_npy(path), path)
     if kind == ".npz":
         return as_points(_only_cloud(read_npz(path), path), path)
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise VergenceError(f"{path} does not exist") from None
-    except OSError as error:
-        raise VergenceError(f"{path} cannot be read: {error.strerror}") from None
+    content = read_bytes(path, f"a {kind} point cloud")
     if kind == ".bin":
         if len(content) % 16:
             raise VergenceError(f"{path} is no KITTI scan: {len(content)} bytes are not whole points of 4 float32")
         return as_points(np.frombuffer(content, "<f4").reshape(-1, 4), path)
-    try:
-        return as_points(_read_ply(content) if kind == ".ply" else _read_pcd(content), path)
-    except (ValueError, KeyError, IndexError, UnicodeDecodeError, TypeError) as error:
-        raise VergenceError(f"{path} is not a whole {kind} point cloud: {error}") from None
-
-
-def read_npy(path: Path) -> Any:
-    """An array from a ``.npy`` file; pickled objects, which could run code, are refused."""
-    try:
-        return np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise VergenceError(f"{path} does not exist") from None
-    except _UNREADABLE as error:
-        raise VergenceError(f"{path} is not a whole .npy file of numbers: {_line(error)}") from None
-
-
-def read_npz(path: Path) -> dict[str, Any]:
-    """The arrays of a ``.npz`` file by name."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("it is a single array")
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise VergenceError(f"{path} does not exist") from None
-    except (*_UNREADABLE, AttributeError) as error:
-        raise VergenceError(f"{path} is not a whole .npz file of numbers: {_line(error)}") from None
-
-
-def _line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    with refusing(path, f"a whole {kind} point cloud"):
+        return as_points(_read_ply(content, path) if kind == ".ply" else _read_pcd(content, path), path)
 
 
 def _only_cloud(arrays: Mapping[str, Any], path: Path) -> Any:
@@ -120,12 +79,14 @@ _PLY_TYPES = {
 _PLY_ORDER = {"binary_little_endian": "<", "binary_big_endian": ">"}
 
 
-def _read_ply(content: bytes) -> Any:
+def _read_ply(content: bytes, path: Path) -> Any:
     header = re.match(rb"ply\r?\n(.*?)end_header\r?\n", content, re.DOTALL)
     if header is None:
         raise ValueError("its header is missing or cut short")
     lines = [line.split() for line in header[1].decode("ascii").splitlines()]
-    form = next(words[1] for words in lines if words[:1] == ["format"])
+    form = next((words[1] for words in lines if words[:1] == ["format"] and len(words) > 1), None)
+    if form is None:
+        raise ValueError("its header names no format")
     elements: list[tuple[str, int, list[tuple[str, str]]]] = []
     for words in lines:
         if words[:1] == ["element"]:
@@ -135,6 +96,7 @@ def _read_ply(content: bytes) -> Any:
     if not elements or elements[0][0] != "vertex":
         raise ValueError("its first element is not 'vertex'")
     _, count, properties = elements[0]
+    within("points", count, path)
     return _columns(content[header.end() :], count, properties, form, _PLY_TYPES, _PLY_ORDER)
 
 
@@ -169,7 +131,7 @@ def _columns(
 # PCD ------------------------------------------------------------------------------------------------------------------
 
 
-def _read_pcd(content: bytes) -> Any:
+def _read_pcd(content: bytes, path: Path) -> Any:
     data = re.search(rb"^DATA[ \t]+(\w+)[ \t]*\r?\n", content, re.MULTILINE)
     if data is None:
         raise ValueError("its header is missing or cut short")
@@ -178,10 +140,14 @@ def _read_pcd(content: bytes) -> Any:
     counts = header.get("COUNT") or ["1"] * len(header["FIELDS"])
     properties = []
     for name, size, kind, repeat in zip(header["FIELDS"], header["SIZE"], header["TYPE"], counts, strict=True):
+        if not 0 < int(repeat) <= _MOST_REPEATS:
+            raise ValueError(f"its field {name!r} has a COUNT of {repeat}")
         properties += [(name, f"{kind.lower()}{size}")] * int(repeat)
     types = {kind: kind for _, kind in properties}
     count, form, body = int(header["POINTS"][0]), data[1].decode(), content[data.end() :]
+    within("points", count, path)
     if form == "binary_compressed":
+        within_expansion(int(np.frombuffer(body[4:8], "<u4")[0]), len(body), path)
         return _columns(_transposed(body, count, properties), count, properties, "binary", types, {"binary": "<"})
     return _columns(body, count, properties, form, types, {"binary": "<"})
 

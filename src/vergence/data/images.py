@@ -10,27 +10,22 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
 from vergence.contract.inputs import InMemory
 from vergence.core.errors import VergenceError
+from vergence.reading.pictures import read_picture
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".tif", ".tiff"})
 
 
-def read_image(path: Path) -> Tensor:
-    """An image file of any colour mode as RGB bytes (3, H, W)."""
+def read_image(path: Path, longest: int = 0) -> Tensor:
+    """An image file of any colour mode as RGB bytes (3, H, W). With ``longest``, a larger image is reduced by a whole
+    number while it is read, to a longer side of at least that many pixels."""
     if isinstance(path, InMemory):
         return as_picture(path.value, str(path))
-    try:
-        with Image.open(path) as picture:
-            picture.load()
-            return torch.from_numpy(np.array(_rgb(picture))).permute(2, 0, 1).contiguous()
-    except FileNotFoundError:
-        raise VergenceError(f"{path} does not exist") from None
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise VergenceError(f"{path} is not a readable picture: {error}") from error
+    return torch.from_numpy(np.array(_rgb(read_picture(path, longest)))).permute(2, 0, 1).contiguous()
 
 
 def as_picture(value: Any, name: str) -> Tensor:

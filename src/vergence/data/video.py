@@ -6,11 +6,11 @@ to other processes and read in several places at once.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from vergence.core.errors import VergenceError, reason
 from vergence.core.files import replacing
 from vergence.data.images import SUFFIXES as PICTURES
 from vergence.data.images import read_image
+from vergence.reading.video import LOCAL, open_container
 
 Frame = npt.NDArray[np.uint8]
 """RGB bytes (H, W, 3)."""
@@ -31,7 +32,6 @@ SUFFIXES = frozenset({".mp4", ".avi", ".webm", ".mkv", ".mov", ".m4v", ".mpg", "
                       ".ogv"})  # fmt: skip
 FOLDER_RATE = 25.0
 """Default frames per second of a folder of frames."""
-_LOCAL = {"protocol_whitelist": "file"}  # a playlist must not fetch remote files
 _FAR = 48
 """Number of frames from which seeking pays off in files without an index of key frames."""
 
@@ -138,23 +138,6 @@ class _Given(Video):
 # Files ---------------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _opened(name: str, file: str, **options: Any) -> Iterator[tuple[Any, Any]]:
-    """A container and its first video stream."""
-    import av
-
-    try:
-        container: Any = av.open(file, **options)
-    except (av.error.FFmpegError, OSError, ValueError) as error:
-        raise VergenceError(f"{name} is not a readable video: {_told(error)}") from None
-    with container:
-        streams = [s for s in container.streams.video if not s.disposition & av.stream.Disposition.attached_pic]
-        if not streams:
-            what = "only sound" if container.streams.audio else "nothing that moves"
-            raise VergenceError(f"{name} has no pictures in it, {what}")
-        yield container, streams[0]
-
-
 class _File(Video):
     def __init__(self, path: Path) -> None:
         with self._stream(path) as (container, stream):
@@ -173,7 +156,7 @@ class _File(Video):
         super().__init__(str(path), float(rate), None, max(length, 1))
 
     def _stream(self, path: Path) -> Any:
-        return _opened(str(path), str(path), options=_LOCAL)
+        return open_container(str(path), os.fsencode(path), options=LOCAL)
 
     def frames(self, shorter: int | None = None) -> Iterator[Frame]:
         count, damaged = 0, [0]
@@ -357,11 +340,11 @@ class _Camera(Video):
             raise VergenceError(f"camera {number} cannot be opened: cameras are read on Linux and macOS")
         self.place, self.format = places[sys.platform]
         name = f"camera {number}"
-        with _opened(name, self.place, format=self.format) as (_, stream):
+        with open_container(name, self.place, format=self.format) as (_, stream):
             super().__init__(name, float(stream.average_rate or 25), Size(stream.height, stream.width), None)
 
     def frames(self, shorter: int | None = None) -> Iterator[Frame]:
-        with _opened(self.name, self.place, format=self.format) as (container, stream):
+        with open_container(self.name, self.place, format=self.format) as (container, stream):
             for frame in _decoded(container, stream, []):
                 yield _upright(frame, shorter)
 

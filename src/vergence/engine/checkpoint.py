@@ -21,7 +21,9 @@ from torch import Tensor
 from vergence._version import __version__
 from vergence.contract.config import digest
 from vergence.core.errors import VergenceError, reason
-from vergence.core.files import load_archive, load_tensors, read_json, replacing, save_tensors, write_json
+from vergence.core.files import replacing, save_tensors, write_json
+from vergence.reading.tables import read_json
+from vergence.reading.weights import load_archive, load_tensors
 
 PARTS = ("weights.safetensors", "state.pt")
 KEPT = 2

@@ -28,7 +28,7 @@ from vergence.contract.loader import BatchPlan
 from vergence.contract.system import AnySystem
 from vergence.contract.training import Optimiser, Phase, phases_of
 from vergence.core.errors import Cancelled, Diverged, Interrupted, VergenceError
-from vergence.core.files import load_state, load_tensors, save_tensors, write_json
+from vergence.core.files import save_tensors, write_json
 from vergence.core.progress import Progress
 from vergence.core.seeding import derive, seed_everything
 from vergence.engine import checkpoint
@@ -39,6 +39,7 @@ from vergence.engine.record import Recorder
 from vergence.engine.signals import Stop
 from vergence.engine.stepper import NotFinite, Stepper
 from vergence.engine.weights import load_matching_weights, load_weights, metadata, read_identity
+from vergence.reading.weights import load_state, load_tensors
 from vergence.runs.folder import Run
 from vergence.runs.machine import Runtime
 from vergence.runs.order import Order

@@ -17,8 +17,10 @@ from vergence import catalogue
 from vergence.contract.config import from_json, to_json
 from vergence.contract.settings import Starter
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_tensors, read_metadata, save_tensors
+from vergence.core.files import save_tensors
 from vergence.engine.weights import identify, load_model
+from vergence.reading.tables import parse_json
+from vergence.reading.weights import load_tensors, read_metadata
 from vergence.runs.folder import Run
 from vergence.runs.versions import commit
 
@@ -52,11 +54,7 @@ def read_about(path: Path) -> About:
     text = read_metadata(path).get(KEY)
     if text is None:
         raise VergenceError(f"{path} is not a file of starter weights: its metadata has no {KEY!r}")
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise VergenceError(f"{path} is damaged: its metadata is not JSON ({error})") from None
-    return from_json(About, value, f"the metadata of {path}")
+    return from_json(About, parse_json(text, f"the metadata of {path}"), f"the metadata of {path}")
 
 
 def one_line(path: Path) -> str:

@@ -17,7 +17,8 @@ from vergence.contract.config import from_json, to_json
 from vergence.contract.identity import Identity
 from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError, reason
-from vergence.core.files import load_tensors, read_metadata
+from vergence.reading.tables import parse_json
+from vergence.reading.weights import load_tensors, read_metadata
 
 FORMAT = 1
 """Increased when files of an older format can no longer be read."""
@@ -43,10 +44,7 @@ def read_identity(metadata: Mapping[str, str], path: Path) -> Identity:
     """The identity in a weights file's metadata."""
     if KEY not in metadata:
         raise VergenceError(f"{path} was not written by Vergence: its metadata names no system and config")
-    try:
-        described = json.loads(metadata[KEY])
-    except (ValueError, RecursionError) as error:
-        raise VergenceError(f"{path} is damaged: its metadata is not JSON ({error})") from None
+    described = parse_json(metadata[KEY], f"the metadata of {path}")
     stored = from_json(_Described, described, f"the metadata of {path}")
     if stored.format != FORMAT:
         raise VergenceError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -18,6 +17,9 @@ from vergence.data.images import SUFFIXES, read_image
 from vergence.maps.graph import RoadGraph, from_networkx, road_graph
 from vergence.maps.raster import Mask, graph_of_mask
 from vergence.maps.settings import Unit
+from vergence.reading.files import read_text
+from vergence.reading.graphs import read_graphml
+from vergence.reading.tables import read_json
 
 _TEXT = frozenset({".graph", ".txt"})
 _JSON = frozenset({".geojson", ".json"})
@@ -74,10 +76,6 @@ def read_map(path: Path) -> RoadGraph:
         return read(path)
     except VergenceError as error:
         raise error if path.name in str(error) else VergenceError(f"{path}: {error}") from None
-    except OSError as error:
-        raise VergenceError(f"{path} cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise VergenceError(f"{path} is not text") from None
 
 
 def read_mask(path: Path) -> Mask:
@@ -88,7 +86,7 @@ def read_mask(path: Path) -> Mask:
 
 def _read_text(path: Path) -> RoadGraph:
     """RoadTracer: one line ``x y`` per node, an empty line, one line ``i j`` per edge (or per direction of it)."""
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path, "RoadTracer text")
     if not text:
         raise VergenceError(f"{path} is empty: expected lines 'x y', an empty line, lines 'i j'")
     head, blank, tail = ("", "\n", text) if text.startswith("\n") else text.replace("\r\n", "\n").partition("\n\n")
@@ -121,11 +119,7 @@ def _numbers(text: str, kind: Any, path: Path, what: str) -> list[tuple[Any, Any
 
 def _read_geojson(path: Path) -> RoadGraph:
     """Lines of a feature collection, a feature or a geometry. Roads meet where they share a vertex."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise VergenceError(f"{path} is not readable JSON: {error}") from None
-    lines = list(_lines(content, path))
+    lines = list(_lines(read_json(path), path))
     try:
         points = [(float(p[0]), float(p[1])) for line in lines for p in line]
     except (TypeError, ValueError, IndexError):
@@ -139,6 +133,7 @@ def _read_geojson(path: Path) -> RoadGraph:
 
 def _lines(content: Any, path: Path, depth: int = 0) -> list[Any]:
     kind = content.get("type") if isinstance(content, dict) else None
+    kind = kind if isinstance(kind, str) else None
     if kind == "LineString" and isinstance(content.get("coordinates"), list):
         return [content["coordinates"]]
     if kind == "MultiLineString" and isinstance(content.get("coordinates"), list):
@@ -154,14 +149,9 @@ def _lines(content: Any, path: Path, depth: int = 0) -> list[Any]:
 
 def _read_graphml(path: Path) -> RoadGraph:
     """Nodes with ``x`` and ``y`` (or ``pos`` as text); an edge's ``geometry`` as WKT is followed if there is one."""
-    import xml.etree.ElementTree as ElementTree
-
     import networkx as nx
 
-    try:
-        graph = nx.read_graphml(path)
-    except (ElementTree.ParseError, nx.NetworkXError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise VergenceError(f"{path} is not readable GraphML: {str(error) or type(error).__name__}") from None
+    graph = read_graphml(path)
     for node, data in graph.nodes(data=True):
         if isinstance(data.get("pos"), str):
             data["pos"] = tuple(re.findall(r"[-+\w.]+", data["pos"])[:2])

@@ -15,7 +15,8 @@ from torch import Tensor
 from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
-from vergence.data.clouds import as_points, read_npy, read_npz
+from vergence.data.clouds import as_points
+from vergence.reading.arrays import read_npy, read_npz
 
 HELD_OUT = 2000
 """Number of training files held out for validation as in the paper, evenly spaced in the sorted list."""

@@ -68,13 +68,22 @@ def _untar(file: IO[bytes], path: Path, folder: Path, size: int) -> None:
 
 
 def _write(source: IO[bytes], target: Path, total: int, packed: int, path: Path) -> int:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("wb") as file:
-        while piece := source.read(_PIECE):
-            total += len(piece)
-            within_expansion(total, packed, path)
-            file.write(piece)
+    while piece := source.read(_PIECE):
+        total += len(piece)
+        within_expansion(total, packed, path)
+        _append(target, piece, path)
+    if not target.exists():
+        _append(target, b"", path)
     return total
+
+
+def _append(target: Path, piece: bytes, path: Path) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("ab") as file:
+            file.write(piece)
+    except OSError as error:  # a full disk, a name that is too long
+        raise VergenceError(f"cannot unpack {path} into {target.parent}: {error.strerror or error}") from None
 
 
 def _check(name: str, path: Path, plain: bool) -> None:

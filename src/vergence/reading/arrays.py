@@ -42,11 +42,11 @@ def read_npz(path: Path) -> dict[str, Any]:
 
 def _array(file: IO[bytes], size: int, path: Path) -> Any:
     """An array whose header promises no more than the ``size`` bytes there are."""
-    version = np.lib.format.read_magic(file)  # type: ignore[no-untyped-call]
+    version = np.lib.format.read_magic(file)
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"its format version is {version[0]}.{version[1]}")
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read_header(file)  # type: ignore[no-untyped-call]
+    shape, fortran, dtype = read_header(file)
     if dtype.hasobject:
         raise ValueError("it holds Python objects")
     if any(not isinstance(side, int) or side < 0 for side in shape):
@@ -69,7 +69,10 @@ def read_mat(path: Path, names: Sequence[str]) -> dict[str, Any]:
     with open_file(path, MAT) as file, refusing(path, MAT):
         _measure_mat(file, path)
         file.seek(0)
-        content = loadmat(file, variable_names=list(names))
+        try:
+            content = loadmat(file, variable_names=list(names))
+        except NotImplementedError:
+            raise VergenceError(f"{path} is a MATLAB file of version 7.3: expected one of version 5 to 7.2") from None
         return {name: content[name] for name in names if name in content}
 
 

@@ -15,7 +15,7 @@ GRAPHML = "readable GraphML"
 
 
 def read_graphml(path: Path) -> Any:
-    """A ``networkx`` graph. A file that declares entities, which can name other files and grow without end, is refused."""
+    """A ``networkx`` graph. Declared entities, which can name other files and grow without end, are refused."""
     import networkx as nx
 
     text = read_text(path, GRAPHML)

@@ -29,7 +29,7 @@ def read_pickle(path: Path) -> Any:
     content = read_bytes(path, WHAT, "text_bytes")
     with refusing(path, WHAT):
         _refuse_bombs(content)
-        return _plain(_PlainData(io.BytesIO(content), encoding="bytes").load(), path)
+        return plain(_PlainData(io.BytesIO(content), encoding="bytes").load(), path)
 
 
 class _Type:
@@ -42,7 +42,7 @@ class _Type:
         self.dtype = np.dtype(text)
 
     def __setstate__(self, state: Any) -> None:
-        order = state[1].decode("ascii") if isinstance(state[1], bytes) else state[1]
+        order: Any = state[1].decode("ascii") if isinstance(state[1], bytes) else state[1]
         if order not in ("<", ">", "|", "=") or any(part is not None for part in state[2:5]):
             raise pickle.UnpicklingError("it has an array with fields or of an unknown byte order")
         self.dtype = self.dtype.newbyteorder(order) if order != "|" else self.dtype
@@ -52,7 +52,8 @@ class _Array:
     """Stands for ``numpy.ndarray``."""
 
     def __init__(self, *_: Any) -> None:
-        self.content, self.shape, self.dtype, self.fortran = b"", (0,), np.dtype("u1"), False
+        self.content: bytes | bytearray = b""
+        self.shape, self.dtype, self.fortran = (0,), np.dtype("u1"), False
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, content = state
@@ -91,10 +92,14 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     ("numpy._core.multiarray", "_reconstruct"): _Array,
     ("numpy.core.numeric", "_frombuffer"): _frombuffer,
     ("numpy._core.numeric", "_frombuffer"): _frombuffer,
-    ("numpy", "ndarray"): "ndarray",  # an argument of _reconstruct; a text cannot be called
+    ("numpy", "ndarray"): _Array,  # an argument of _reconstruct
     ("numpy", "dtype"): _Type,
     ("_codecs", "encode"): _encoded,
 }
+
+
+STAND_INS: list[Any] = [(value, ".".join(name)) for name, value in _ALLOWED.items() if name[0] != "_codecs"]
+"""For torch's own reader of pickles."""
 
 
 class _PlainData(pickle.Unpickler):
@@ -112,7 +117,7 @@ def _refuse_bombs(content: bytes) -> None:
             raise pickle.UnpicklingError(f"it remembers a value number {number} after {count} steps")
 
 
-def _plain(value: Any, path: Path) -> Any:
+def plain(value: Any, path: Path) -> Any:
     """The value with arrays for stand-ins. What occurs twice is converted once: pickles can share values, and a few
     bytes may describe a tree of exponential size."""
     done: dict[int, Any] = {}

@@ -51,9 +51,14 @@ def _depth(value: Any, most: int) -> int:
 
 def read_rows(path: Path, delimiter: str = ",", what: str = "a table of text") -> list[list[str]]:
     """The rows of a table, empty ones left out."""
-    with refusing(path, what):
-        rows = [row for row in csv.reader(io.StringIO(read_text(path, what), newline=""), delimiter=delimiter) if row]
-    within("points", len(rows), path)
+    return parse_rows(read_text(path, what), path, delimiter, what)
+
+
+def parse_rows(text: str, source: object, delimiter: str = ",", what: str = "a table of text") -> list[list[str]]:
+    """As :func:`read_rows`, from text; ``source`` is what errors call it."""
+    with refusing(source, what):
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+    within("points", len(rows), source)
     return rows
 
 
@@ -66,5 +71,5 @@ def read_records(path: Path, needed: tuple[str, ...] = (), what: str = "a table 
         raise VergenceError(f"{path} is not {what}: it has no column {missing[0]!r}")
     short = next((number for number, row in enumerate(rows[1:], 2) if len(row) != len(heading)), None)
     if short is not None:
-        raise VergenceError(f"{path} is not {what}: its row {short} has {len(rows[short - 1])} of {len(heading)} fields")
+        raise VergenceError(f"{path} is not {what}: row {short} has {len(rows[short - 1])} of {len(heading)} fields")
     return [dict(zip(heading, row, strict=True)) for row in rows[1:]]

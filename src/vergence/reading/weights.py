@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vergence.core.errors import VergenceError
 from vergence.reading.budget import within
 from vergence.reading.files import open_file, refusing, size_of
+from vergence.reading.pickles import STAND_INS, plain
 from vergence.reading.tables import parse_json
 
 if TYPE_CHECKING:
@@ -43,8 +44,9 @@ def read_metadata(path: Path) -> dict[str, str]:
     return dict(metadata)
 
 
-def load_archive(path: Path) -> dict[str, Any]:
-    """Read a torch archive (``.pt``, ``.pth``, ``.tar``) of plain data and tensors; code in it is refused, not run."""
+def load_archive(path: Path, arrays: bool = False) -> dict[str, Any]:
+    """Read a torch archive (``.pt``, ``.pth``, ``.tar``) of plain data and tensors; code in it is refused, not run.
+    ``arrays`` allows NumPy arrays in it."""
     import torch
 
     with open_file(path, ARCHIVE) as file, refusing(path, ARCHIVE):
@@ -56,7 +58,9 @@ def load_archive(path: Path) -> dict[str, Any]:
                 if sum(sizes) > size_of(file):
                     raise ValueError("its content is larger than the file")
         file.seek(0)
-        content = torch.load(file, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals(STAND_INS if arrays else []):
+            content = torch.load(file, map_location="cpu", weights_only=True)
+        content = plain(content, path) if arrays else content
     if not isinstance(content, dict):
         raise VergenceError(f"{path} holds a {type(content).__name__}, not a dictionary")
     return content
@@ -90,5 +94,3 @@ def read_index(content: Any, source: object) -> Any:
 
     with refusing(source, "a complete index"):
         return import_module("faiss").deserialize_index(content)
-
-

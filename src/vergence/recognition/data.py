@@ -20,7 +20,8 @@ from vergence.data import images
 from vergence.data.classfolders import class_files
 from vergence.data.images import find_images, read_image
 from vergence.data.layouts import left_out, read_all
-from vergence.data.pickles import read_arrays
+from vergence.reading.files import read_bytes, read_text
+from vergence.reading.pickles import read_pickle
 from vergence.recognition.settings import PictureView
 
 SIDE = 32
@@ -174,7 +175,7 @@ def _read_cifar(kind: _Cifar, path: Path, split: str) -> Labelled:
 
 
 def _read_pickle(kind: _Cifar, path: Path) -> tuple[Any, Any]:
-    batch = read_arrays(path)
+    batch = read_pickle(path)
     if not isinstance(batch, dict) or b"data" not in batch or kind.label_key not in batch:
         raise VergenceError(f"{path} is not a CIFAR batch: expected 'data' and {kind.label_key.decode()!r}")
     try:
@@ -190,10 +191,7 @@ def _read_pickle(kind: _Cifar, path: Path) -> tuple[Any, Any]:
 
 def _read_binary(kind: _Cifar, path: Path) -> tuple[Any, Any]:
     row = kind.label_bytes + 3 * SIDE * SIDE
-    try:
-        content = np.fromfile(path, np.uint8)
-    except OSError as error:
-        raise VergenceError(f"{path} cannot be read: {error.strerror}") from None
+    content = np.frombuffer(read_bytes(path), np.uint8)
     if not len(content) or len(content) % row:
         raise VergenceError(f"{path} is cut short: {len(content)} bytes are not whole rows of {row}")
     rows = content.reshape(-1, row)
@@ -212,7 +210,7 @@ def _checked_labels(labels: Any, count: int, classes: int, path: Path) -> Any:
 def _read_names_pickle(path: Path, key: bytes, classes: int) -> tuple[str, ...]:
     if not path.exists():  # the names are optional
         return tuple(map(str, range(classes)))
-    content = read_arrays(path)
+    content = read_pickle(path)
     names = content.get(key) if isinstance(content, dict) else None
     if not isinstance(names, list) or len(names) != classes:
         raise VergenceError(f"{path} does not name {classes} classes under {key.decode()!r}")
@@ -222,7 +220,7 @@ def _read_names_pickle(path: Path, key: bytes, classes: int) -> tuple[str, ...]:
 def _read_names_text(path: Path, classes: int) -> tuple[str, ...]:
     if not path.exists():
         return tuple(map(str, range(classes)))
-    names = tuple(path.read_text(encoding="utf-8", errors="replace").split())
+    names = tuple(read_text(path).split())
     if len(names) != classes:
         raise VergenceError(f"{path} names {len(names)} classes, expected {classes}")
     return names

@@ -19,10 +19,11 @@ import numpy as np
 
 from vergence.contract.data import Layout, Missing
 from vergence.core.errors import VergenceError, reason
-from vergence.core.files import read_json
 from vergence.data.images import SUFFIXES
 from vergence.data.layouts import left_out
 from vergence.metrics.ranking import JUNK
+from vergence.reading import arrays
+from vergence.reading.tables import read_json
 from vergence.reid.tracklets import Tracklet, Tracklets
 
 # Reading -------------------------------------------------------------------------------------------------------------
@@ -30,17 +31,7 @@ from vergence.reid.tracklets import Tracklet, Tracklets
 
 def read_mat(path: Path, name: str) -> Any:
     """A table of integers, at least (1, 1), from a MATLAB file of version 5 to 7.2; no code in the file is executed."""
-    from scipy.io import loadmat
-
-    try:
-        with path.open("rb") as file:
-            tables = loadmat(file, variable_names=[name])
-    except FileNotFoundError:
-        raise VergenceError(f"{path} does not exist") from None
-    except NotImplementedError:
-        raise VergenceError(f"{path} is a MATLAB file of version 7.3: expected one of version 5 to 7.2") from None
-    except Exception as error:  # SciPy fails in many ways on a damaged file
-        raise VergenceError(f"{path} is not a whole MATLAB file: {reason(error)}") from error
+    tables = arrays.read_mat(path, (name,))
     if name not in tables:
         raise VergenceError(f"{path} has no table {name!r}")
     table = np.asarray(tables[name])

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from vergence.contract.context import Context
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_archive, load_state, load_tensors
 from vergence.core.seeding import derive
 from vergence.data.assets import LITE
 from vergence.data.images import normalised, read_image, resized, scaled
 from vergence.nn.descriptor import DescriptorNetwork, descriptor_network, load_descriptor_weights, multi_scale
 from vergence.nn.efficientnet_lite import public_names
+from vergence.reading.weights import load_archive, load_state, load_tensors
 from vergence.retrieval.data import Pictures
 from vergence.retrieval.settings import Extractor
 from vergence.search.index import descriptors_by
@@ -90,11 +90,5 @@ def described(describer: Describer, paths: Iterable[Path]) -> Iterator[tuple[Pat
 def _state(path: Path) -> dict[str, Any]:
     if path.suffix == ".safetensors":
         return dict(load_tensors(path)[0])
-    import numpy as np
-
-    # The authors' files store whitening matrices as NumPy arrays; allowing those runs no code.
-    reconstruct: Any = np.empty(0).__reduce__()[0]
-    kinds = [type(np.dtype(kind)) for kind in ("float32", "float64", "int64")]
-    with torch.serialization.safe_globals([reconstruct, np.ndarray, np.dtype, *kinds]):
-        archive = load_archive(path)
+    archive = load_archive(path, arrays=True)  # the authors' files store whitening matrices as NumPy arrays
     return dict(archive.get("state_dict", archive))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +13,11 @@ from torch import Tensor
 
 from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_tensors
 from vergence.data.images import find_images
-from vergence.data.pickles import read_arrays
+from vergence.reading.arrays import read_mat, read_npz
+from vergence.reading.files import refusing
+from vergence.reading.pickles import read_pickle
+from vergence.reading.weights import load_tensors
 from vergence.retrieval.data import Clusters, Judged, Pictures
 from vergence.retrieval.metrics import Truth
 from vergence.search.expansion import normalised
@@ -28,13 +29,9 @@ def read_descriptors(path: Path) -> dict[str, Tensor]:
     """The arrays of an ``.npz`` or ``.safetensors`` file by name."""
     if path.suffix == ".safetensors":
         return load_tensors(path)[0]
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: torch.from_numpy(np.atleast_1d(arrays[name])) for name in arrays.files}
-    except FileNotFoundError:
-        raise VergenceError(f"{path} does not exist") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError, TypeError, AttributeError) as error:
-        raise VergenceError(f"{path} is not a whole .npz file of plain arrays: {error}") from error
+    arrays = {name: np.atleast_1d(array) for name, array in read_npz(path).items()}
+    with refusing(path, "a .npz file of numbers"):
+        return {name: torch.from_numpy(array.astype(array.dtype.newbyteorder("="))) for name, array in arrays.items()}
 
 
 def matrix(arrays: Mapping[str, Tensor], name: str, path: Path) -> Tensor:
@@ -143,7 +140,7 @@ def _revisited(name: str) -> Callable[[Path, str], Any]:
         file = path / f"gnd_{name}.pkl"
         if not path.is_dir():
             raise VergenceError(f"{path} is not a folder with {file.name}")
-        content = _with(_text(read_arrays(file)), ("imlist", "qimlist", "gnd"), file)
+        content = _with(_text(read_pickle(file)), ("imlist", "qimlist", "gnd"), file)
         answers = [_with(entry, ("bbx", "easy", "hard", "junk"), file) for entry in content["gnd"]]
         if len(answers) != len(content["qimlist"]) or not answers:
             raise VergenceError(f"{file} has {len(answers)} answers for {len(content['qimlist'])} queries")
@@ -182,13 +179,9 @@ def _ready(path: Path) -> tuple[Tensor, Tensor] | None:
     if file.suffix != ".mat":
         arrays = read_descriptors(file)
         return matrix(arrays, "gallery", file), matrix(arrays, "queries", file)
-    from scipy.io import loadmat
-
-    try:
-        content = loadmat(file, variable_names=["X", "Q"])
+    content = read_mat(file, ("X", "Q"))
+    with refusing(file, "a MATLAB file with X and Q"):
         arrays = {name: torch.from_numpy(np.ascontiguousarray(content[name].T)) for name in ("X", "Q")}
-    except Exception as error:  # SciPy fails in many ways on a damaged file
-        raise VergenceError(f"{file} is not a whole MATLAB file with X and Q: {error}") from error
     return matrix(arrays, "X", file), matrix(arrays, "Q", file)
 
 
@@ -219,7 +212,7 @@ def _sfm(path: Path, split: str) -> Clusters | Pictures:
     if not path.is_dir():
         raise VergenceError(f"{path} is not a folder with {file.name}")
     name = "train" if split == "train" else "val"
-    whole = _with(_text(read_arrays(file)), ("train", "val"), file)
+    whole = _with(_text(read_pickle(file)), ("train", "val"), file)
     content = _with(whole[name], ("cids", "cluster", "qidxs", "pidxs"), file)
     clusters = _positions(content["cluster"], file)
     pairs = torch.stack([_positions(content[side], file) for side in ("qidxs", "pidxs")], 1)

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError, did_you_mean
-from vergence.core.files import load_state
 from vergence.data import assets
 from vergence.data.images import normalised
 from vergence.nn.efficientnet_lite import LITE, LITE_MEAN, LITE_STD, EfficientNetLite, public_names
+from vergence.reading.weights import load_state
 from vergence.robustness.attacks import logits_of
 
 ASSETS = {name.removeprefix("efficientnet-"): asset for name, asset in assets.LITE.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
 from vergence.data.images import find_images, resized, scaled
+from vergence.reading.tables import read_rows
 from vergence.recognition.data import Labelled, LabelledFiles, read_class_folders
 
 IMAGENET = 1000
@@ -96,13 +96,7 @@ def read_nips2017(path: Path, split: str) -> LabelledFiles:
 
 def read_labels(path: Path) -> dict[str, int]:
     """ImageNet's class index of each ``ImageId`` in a csv of the competition."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.reader(file))
-    except FileNotFoundError:
-        raise VergenceError(f"{path} does not exist") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise VergenceError(f"{path} is not a readable csv: {error}") from error
+    rows = read_rows(path, what="a readable csv")
     head = rows[0] if rows else []
     if not {"ImageId", "TrueLabel"} <= set(head):
         raise VergenceError(f"{path} is not a table of labels: expected the columns ImageId and TrueLabel, got {head}")
@@ -110,8 +104,6 @@ def read_labels(path: Path) -> dict[str, int]:
         raise VergenceError(f"{path} has no row of labels")
     labels: dict[str, int] = {}
     for number, row in enumerate(rows[1:], 2):
-        if not row:
-            continue
         if len(row) != len(head):
             raise VergenceError(f"{path}, row {number}: {len(row)} values for {len(head)} columns")
         name, text = (row[head.index(column)] for column in ("ImageId", "TrueLabel"))

@@ -21,7 +21,8 @@ from typing import Any
 
 from vergence.contract.config import differences, from_json, to_json
 from vergence.core.errors import VergenceError
-from vergence.core.files import finite, lock, read_json, write_json, write_text
+from vergence.core.files import finite, lock, write_json, write_text
+from vergence.reading.tables import parse_json, read_json
 from vergence.runs.order import Order
 from vergence.runs.versions import Environment, environment, fingerprint, shared_fingerprint
 
@@ -154,10 +155,7 @@ class _Line:
 
 
 def _record(line: str, at: str) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        raise VergenceError(f"{at} is damaged: it is not JSON") from None
+    record = parse_json(line, at)
     from_json(_Line, record, at)
     return dict(record)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from vergence import catalogue
 from vergence.contract.config import digest, from_json, to_json
-from vergence.core.files import read_json
+from vergence.reading.tables import read_json
 from vergence.runs.machine import Runtime
 
 

@@ -15,10 +15,11 @@ ivfpq      as ivf, by codes of one byte for 8 values; the best few again, exactl
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
@@ -26,15 +27,31 @@ from typing import Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
+from vergence.contract.config import from_json, to_json
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_tensors, save_tensors
+from vergence.core.files import save_tensors
+from vergence.reading.files import refusing
+from vergence.reading.tables import parse_json
+from vergence.reading.weights import load_tensors, read_index
 
 Kind = Literal["flat", "ivf", "hnsw", "ivfpq"]
 _KEY = "vergence_index"
+_MOST_EFFORT = 1_000_000
 _REFINE = 4
 """ivfpq: number of candidates compared exactly, as a multiple of the requested number."""
 _SAMPLE = 64
 """Number of training descriptors per centroid."""
+
+
+@dataclass(frozen=True)
+class _About:
+    """The metadata of an index file."""
+
+    made_by: str
+    kind: Kind
+    effort: int
+    digest: str = ""
+    """SHA-256 of FAISS's structure, whose reader does not notice damage."""
 
 
 class Searchable(Protocol):
@@ -74,8 +91,8 @@ class Index:
             )
         if self.kind not in get_args(Kind):
             raise VergenceError(f"an index is {', '.join(get_args(Kind))}, not {self.kind!r}")
-        if self.effort < 1:
-            raise VergenceError(f"an index is searched with an effort of at least 1, got {self.effort}")
+        if not 1 <= self.effort <= _MOST_EFFORT:
+            raise VergenceError(f"an index is searched with an effort of 1 to {_MOST_EFFORT:,}, got {self.effort}")
         object.__setattr__(self, "descriptors", self.descriptors.detach().cpu().float().contiguous())
         _refuse_not_finite(self.descriptors, self.names)
         if self.kind != "flat" and self.structure is None:
@@ -160,12 +177,14 @@ class Index:
 
     def save(self, path: Path) -> None:
         """Write the file atomically."""
-        about = {"made_by": self.made_by, "kind": self.kind, "effort": self.effort}
-        names = torch.frombuffer(bytearray("\0".join(self.names).encode() + b"\0"), dtype=torch.uint8)
+        about = _About(self.made_by, self.kind, self.effort)
+        text = "\0".join(self.names).encode("utf-8", "surrogateescape")  # file names need not be UTF-8
+        names = torch.frombuffer(bytearray(text + b"\0"), dtype=torch.uint8)
         tensors = {"descriptors": self.descriptors, "names": names}
         if self.structure is not None:
             tensors["structure"] = torch.from_numpy(_faiss().serialize_index(self.structure))
-        save_tensors(path, tensors, {_KEY: json.dumps(about)})
+            about = replace(about, digest=_digest(tensors["structure"]))
+        save_tensors(path, tensors, {_KEY: json.dumps(to_json(about))})
 
     @classmethod
     def load(cls, path: Path, made_by: str | None = None) -> Index:
@@ -173,22 +192,19 @@ class Index:
         tensors, metadata = load_tensors(path)
         if _KEY not in metadata or not {"descriptors", "names"} <= set(tensors):
             raise VergenceError(f"{path} is not an index of Vergence's")
-        try:
-            about = json.loads(metadata[_KEY])
-            maker, kind, effort = str(about["made_by"]), about["kind"], int(about["effort"])
-            names = tuple(tensors["names"].numpy().tobytes().decode().split("\0")[:-1])
-        except (ValueError, KeyError, TypeError) as error:
-            raise VergenceError(f"{path} is damaged: {error}") from error
-        if made_by is not None and maker != made_by:
+        about = from_json(_About, parse_json(metadata[_KEY], path), f"the metadata of {path}")
+        with refusing(path, "a complete index"):
+            text = tensors["names"].numpy().tobytes().decode("utf-8", "surrogateescape")
+            names = tuple(text.split("\0")[:-1])
+        if made_by is not None and about.made_by != made_by:
             raise VergenceError(f"{path} was made with other weights; make it again from its gallery")
-        structure = _restored(tensors, path) if kind != "flat" else None
-        return cls(tensors["descriptors"], names, maker, kind, effort, structure)
+        structure = _restored(tensors, about.digest, path) if about.kind != "flat" else None
+        with refusing(path, "a complete index"):
+            return cls(tensors["descriptors"], names, about.made_by, about.kind, about.effort, structure)
 
 
 def descriptors_by(parameters: Sequence[Tensor]) -> str:
     """A short hash of weights, to identify the network that computed the descriptors of an index."""
-    import hashlib
-
     digest = hashlib.sha256()
     for parameter in parameters:
         digest.update(parameter.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
@@ -227,13 +243,16 @@ def _structure(kind: Kind, descriptors: Tensor) -> Any:
     return index
 
 
-def _restored(tensors: dict[str, Tensor], path: Path) -> Any:
+def _digest(structure: Tensor) -> str:
+    return hashlib.sha256(structure.numpy().tobytes()).hexdigest()
+
+
+def _restored(tensors: dict[str, Tensor], digest: str, path: Path) -> Any:
     if "structure" not in tensors:
         raise VergenceError(f"{path} is damaged: it names a structure and has none")
-    try:
-        index = _faiss().deserialize_index(tensors["structure"].numpy())
-    except RuntimeError as error:
-        raise VergenceError(f"{path} is damaged: FAISS cannot read its structure") from error
+    if tensors["structure"].dtype != torch.uint8 or _digest(tensors["structure"]) != digest:
+        raise VergenceError(f"{path} is damaged: its structure is not the one that was written")
+    index = read_index(tensors["structure"].numpy(), path)
     if (index.ntotal, index.d) != tuple(tensors["descriptors"].shape):
         raise VergenceError(f"{path} is damaged: its structure is not of its descriptors")
     return index

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from vergence.core.errors import VergenceError
-from vergence.core.files import make_folder, read_json, write_json
+from vergence.core.files import make_folder, write_json
+from vergence.reading.tables import read_json
 from vergence.search.index import Index, Kind
 
 _LIST = "shards.json"

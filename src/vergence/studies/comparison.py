@@ -10,7 +10,7 @@ from typing import Any
 
 from vergence.contract.config import flat
 from vergence.core.errors import VergenceError
-from vergence.core.files import read_json
+from vergence.reading.tables import read_json
 from vergence.runs.folder import Run
 
 Values = tuple[Any, ...]

@@ -12,8 +12,9 @@ from vergence import catalogue
 from vergence.contract.claims import Claim, Judgement, Verdict, judge
 from vergence.contract.config import from_json, to_json
 from vergence.core.errors import VergenceError
-from vergence.core.files import lock, make_folder, read_json, write_json
+from vergence.core.files import lock, make_folder, write_json
 from vergence.core.progress import Progress
+from vergence.reading.tables import read_json
 from vergence.runs.folder import ROOT, Run
 from vergence.runs.versions import Environment, environment
 from vergence.studies.study import RunEvidence, RunPlan, finished_runs, order_for

@@ -17,8 +17,10 @@ from vergence.contract.claims import Needs
 from vergence.contract.config import from_json, to_json
 from vergence.contract.data import EMBEDDED
 from vergence.core.errors import VergenceError, did_you_mean
-from vergence.core.files import finite, make_folder, read_json, replacing, write_json
+from vergence.core.files import finite, make_folder, replacing, write_json
 from vergence.core.progress import Progress
+from vergence.reading.pictures import read_picture
+from vergence.reading.tables import read_json
 from vergence.runs.versions import Environment, environment, refuse_uncommitted
 
 if TYPE_CHECKING:
@@ -152,8 +154,7 @@ def store_picture(name: str, path: Path, caption: str, command: str) -> Path:
     from PIL import Image
 
     place = _folder(name) / "picture.png"
-    with Image.open(path) as opened:
-        image = opened.convert("RGB")
+    image = read_picture(path).convert("RGB")
     image.thumbnail((WIDEST, WIDEST), Image.Resampling.LANCZOS)
     with replacing(place) as partial:
         while not any(_fits(image, colours, partial) for colours in COLOURS):  # fewer colours first, then fewer pixels

@@ -18,9 +18,10 @@ from typing import Any, Literal
 from vergence.contract.claims import Needs
 from vergence.contract.config import digest, from_json, to_json
 from vergence.core.errors import VergenceError
-from vergence.core.files import lock, make_folder, read_json, write_json
+from vergence.core.files import lock, make_folder, write_json
 from vergence.core.progress import Progress
 from vergence.engine.trace import Trace, record
+from vergence.reading.tables import read_json
 from vergence.runs.machine import Runtime
 from vergence.runs.versions import Environment, environment, fingerprint, shared_fingerprint
 from vergence.studies.study import order_for

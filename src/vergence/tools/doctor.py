@@ -23,8 +23,9 @@ from typing import Any, Literal
 from vergence import catalogue
 from vergence._version import __version__
 from vergence.core.errors import VergenceError, reason
-from vergence.core.files import read_json, read_metadata
 from vergence.core.progress import Progress
+from vergence.reading.tables import read_json
+from vergence.reading.weights import read_metadata
 from vergence.runs.folder import ROOT, Run
 
 State = Literal["sound", "note", "unsound"]

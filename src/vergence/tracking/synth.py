@@ -5,7 +5,6 @@ is asked for.
 
 from __future__ import annotations
 
-import gzip
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +19,8 @@ from torch import Tensor
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
 from vergence.data.images import find_images, read_image
+from vergence.reading.arrays import read_gzip
+from vergence.reading.files import read_bytes
 from vergence.tracking.crops import Frame
 from vergence.tracking.data import Track, Tracks
 from vergence.tracking.settings import Scene, World
@@ -85,10 +86,7 @@ def read_idx(folder: Path, part: str) -> Tensor:
     path = next((folder / name for name in names if (folder / name).exists()), None)
     if path is None:
         raise VergenceError(f"{folder} has no {names[1]}: expected MNIST's files as they are handed out")
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
-        raise VergenceError(f"{path} cannot be read: {error}") from None
+    content = read_gzip(path) if path.suffix == ".gz" else read_bytes(path)
     head = np.frombuffer(content[:16], ">i4")
     if len(head) < 4 or head[0] != 2051 or len(content) != 16 + int(np.prod(head[1:].astype(np.int64))):
         raise VergenceError(f"{path} is not MNIST's file of pictures, or cut short")

@@ -3,7 +3,6 @@ videos or of folders of frames."""
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -13,9 +12,10 @@ from typing import Any
 
 from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError, reason
-from vergence.core.files import read_json
 from vergence.data.classfolders import class_files
 from vergence.data.video import SUFFIXES, is_video
+from vergence.reading.files import read_text
+from vergence.reading.tables import read_json, read_records, read_rows
 from vergence.video.data import Labelled
 
 # Class folders -------------------------------------------------------------------------------------------------------
@@ -102,18 +102,8 @@ def _annotated(path: Path, listed: Path, split: str) -> Labelled:
 
 
 def _rows(listed: Path) -> list[dict[str, str]]:
-    with listed.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        wanted = ("label", "youtube_id", "time_start", "time_end")
-        missing = [name for name in wanted if name not in (reader.fieldnames or ())]
-        if missing:
-            raise VergenceError(f"{listed} has no column {missing[0]!r}: expected {','.join(wanted)},split")
-        rows = []
-        for line, row in enumerate(reader, 2):
-            if any(value is None for value in row.values()):
-                raise VergenceError(f"line {line} of {listed} is cut short: expected {','.join(wanted)},split")
-            rows.append(row)
-    return rows
+    wanted = ("label", "youtube_id", "time_start", "time_end")
+    return read_records(listed, wanted, f"a list of clips with the columns {','.join(wanted)},split")
 
 
 def _whole(text: str, listed: Path, line: int) -> int:
@@ -142,8 +132,7 @@ def _listed(path: Path, listed: Path) -> Labelled:
 
 def _class_names(path: Path) -> tuple[str, ...]:
     """Class names from lines ``id,name`` below a heading."""
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.reader(file) if row][1:]
+    rows = read_rows(path)[1:]
     if not rows or any(len(row) < 2 or row[0] != str(i) for i, row in enumerate(rows)):
         raise VergenceError(f"{path} does not name the classes: expected a heading and lines of number,name from 0 on")
     return tuple(row[1] for row in rows)
@@ -151,7 +140,7 @@ def _class_names(path: Path) -> tuple[str, ...]:
 
 def _lines(path: Path) -> Iterable[tuple[int, str]]:
     """The non-empty lines of a text file, with their numbers."""
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not lines:
         raise VergenceError(f"{path} is empty")

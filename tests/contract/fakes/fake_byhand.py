@@ -18,7 +18,7 @@ from vergence.contract.settings import Learns, Metric, NoFacts, Published, Setti
 from vergence.contract.system import System
 from vergence.contract.training import Optimiser, Training
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_archive
+from vergence.reading.weights import load_archive
 
 ABOUT = About("fake-byhand", "By hand", ("N. Body",), "Nowhere 2020", ("recognition",), "Steps.", "hand")
 

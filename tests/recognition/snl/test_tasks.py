@@ -16,10 +16,11 @@ from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.identity import Identity
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_state, save_tensors
+from vergence.core.files import save_tensors
 from vergence.core.progress import Progress
 from vergence.engine.execute import execute
 from vergence.engine.weights import metadata
+from vergence.reading.weights import load_state
 from vergence.recognition.snl.model import attention, build, load_backbone
 from vergence.recognition.snl.settings import Footage, ModelConfig, Tracklets
 from vergence.recognition.snl.tasks import asked

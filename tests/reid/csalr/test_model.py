@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_state, save_tensors
+from vergence.core.files import save_tensors
 from vergence.nn import ResNet
+from vergence.reading.weights import load_state
 from vergence.reid.csalr.model import SoftParts, Stripes, attended, build, load_backbone, refine
 from vergence.reid.csalr.settings import ModelConfig
 

@@ -15,10 +15,11 @@ from vergence.contract.identity import Identity
 from vergence.contract.inputs import Box
 from vergence.contract.settings import NoFacts
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_state, save_tensors
+from vergence.core.files import save_tensors
 from vergence.core.progress import Progress
 from vergence.data.video import open_video, write_video
 from vergence.engine.weights import metadata
+from vergence.reading.weights import load_state
 from vergence.tracking.data import Clips, Track, Tracks
 from vergence.tracking.metrics import one_pass
 from vergence.tracking.protocol import Found, followed_with_restarts

@@ -7,7 +7,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_state, save_tensors
+from vergence.core.files import save_tensors
+from vergence.reading.weights import load_state
 from vergence.video.ata.model import SIZES, TEMPORAL, blocks_of, build, closed_form, load_image_weights
 from vergence.video.ata.settings import VARIANTS
 from vergence.video.ata.system import SYSTEM

@@ -16,7 +16,6 @@ from vergence.contract.inputs import Artifact
 from vergence.contract.settings import NoFacts
 from vergence.contract.system import System
 from vergence.core.errors import VergenceError
-from vergence.core.files import load_archive
 from vergence.data.layouts import read, share
 from vergence.drawing.figure import BLUE, GREEN, ORANGE
 from vergence.drawing.viewer import Layer, View, picture
@@ -29,6 +28,7 @@ from vergence.points.flot.settings import SETTINGS, Clouds, Config, Inputs, Mode
 from vergence.points.metrics import flow_scores
 from vergence.points.streets import Streets
 from vergence.points.synth import Rigid, rigid
+from vergence.reading.weights import load_archive
 
 Ctx = Context[Config, NoFacts]
 

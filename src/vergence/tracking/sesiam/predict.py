@@ -26,6 +26,7 @@ from vergence.core.memory import peak
 from vergence.data.images import fitted
 from vergence.data.video import Video, open_video, write_video
 from vergence.drawing.grid import Panel, grid
+from vergence.reading.pictures import decode_picture
 from vergence.tracking.crops import Frame
 from vergence.tracking.protocol import Found
 from vergence.tracking.sesiam.model import SiameseNetwork
@@ -190,7 +191,7 @@ def render(ctx: Ctx, inputs: Inputs, result: Followed) -> Sequence[Artifact]:
 def _frames(source: Path, result: Followed) -> Iterator[Frame]:
     """The frames that were tracked, once more."""
     if result.kept:
-        return (np.asarray(Image.open(io.BytesIO(file)).convert("RGB")) for file in result.kept)
+        return (np.asarray(decode_picture(io.BytesIO(file), source).convert("RGB")) for file in result.kept)
     return iter(opened(source))
 
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from vergence.core.errors import VergenceError
-from vergence.data.pickles import read_arrays
+from vergence.reading.pickles import read_pickle
 
 
 @pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
 def test_arrays_and_plain_values_come_back(protocol, tmp_path):
     path = tmp_path / "batch"
     path.write_bytes(pickle.dumps({b"data": np.arange(6, dtype=np.uint8).reshape(2, 3), b"n": [1, 2]}, protocol))
-    found = read_arrays(path)
+    found = read_pickle(path)
     assert found[b"n"] == [1, 2]
     np.testing.assert_array_equal(found[b"data"], [[0, 1, 2], [3, 4, 5]])
 
@@ -31,7 +31,7 @@ def test_a_pickle_that_would_run_code_is_refused_and_runs_nothing(tmp_path):
     path, mark = tmp_path / "evil", tmp_path / "mark"
     path.write_bytes(pickle.dumps({b"data": Evil(mark)}))
     with pytest.raises(VergenceError, match="more than data"):
-        read_arrays(path)
+        read_pickle(path)
     assert not mark.exists()
 
 
@@ -39,7 +39,7 @@ def test_a_cut_pickle_is_refused_by_name(tmp_path):
     path = tmp_path / "half"
     path.write_bytes(pickle.dumps(np.zeros(100))[:60])
     with pytest.raises(VergenceError, match="half is not a whole pickle"):
-        read_arrays(path)
+        read_pickle(path)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_few_bytes_cannot_ask_for_gigabytes(content, tmp_path):
     tracemalloc.start()
     try:
         with pytest.raises(VergenceError, match="bomb is not a whole pickle"):
-            read_arrays(path)
+            read_pickle(path)
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:
         tracemalloc.stop()
