@@ -111,7 +111,7 @@ def test_frames_without_a_target_are_not_judged():
 
 
 def test_boxes_and_truth_of_different_lengths_are_refused():
-    with pytest.raises(VergenceError, match="3 boxes cannot be judged against 4"):
+    with pytest.raises(VergenceError, match="3 boxes cannot be evaluated against 4"):
         m.one_pass(some_boxes(3), some_boxes(4))
 
 

@@ -298,9 +298,7 @@ def test_what_cannot_be_searched_is_one_sentence(here, weights, capsys):
     np.savez(here / "zero.npz", gallery=np.zeros((3, 512), np.float32), queries=units(2, 512))
     refused(capsys, ["--descriptors", "zero.npz", *weights], "zero.npz", "no direction")
     np.savez(here / "other.npz", gallery=units(9, 64), queries=units(2, 64))
-    refused(
-        capsys, ["--descriptors", "other.npz", *weights], "for descriptors of 512 numbers", "64", "--method alpha"
-    )
+    refused(capsys, ["--descriptors", "other.npz", *weights], "for descriptors of 512 numbers", "64", "--method alpha")
     assert not (here / "out").exists() or not list((here / "out").glob("results*"))
 
 
