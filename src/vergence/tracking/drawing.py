@@ -22,8 +22,8 @@ def plots(path: Path, passes: Mapping[str, Mapping[str, Sequence[Pass]]]) -> Pat
     drawn = figure(8.4, 3.1 * len(passes))
     rows = drawn.subplots(len(passes), 2, squeeze=False)
     for (title, lines), (left, right) in zip(passes.items(), rows, strict=True):
-        for colour, (name, passes) in zip(colours(len(lines)), lines.items(), strict=True):
-            judged = [p for p in passes if p.judged]
+        for colour, (name, tracked) in zip(colours(len(lines)), lines.items(), strict=True):
+            judged = [p for p in tracked if p.judged]
             success, precision = (np.mean([getattr(p, kind) for p in judged], 0) for kind in ("success", "precision"))
             left.plot(OVERLAPS, 100 * success, color=colour, label=f"{name} [{100 * success.mean():.1f}]")
             right.plot(DISTANCES, 100 * precision, color=colour, label=f"{name} [{100 * precision[20]:.1f}]")
