@@ -68,7 +68,7 @@ def test_help_is_for_everyone(args, capsys):
         (["train", "snl", "--train.optimiser.clip", "-1"], "clip is at least 0"),
         (["train", "snl", "--train.optimiser.betas", "2", "2"], "betas are from 0 to below 1"),
         (["train", "snl", "--train.optimiser.schedule.warmup", "-3"], "warmup is at least 0"),
-        (["train", "snl", "--train.optimiser.rates", "nope", "2"], "no parameter has a name like 'nope'"),
+        (["train", "snl", "--train.optimiser.rates", "nope", "2"], "no parameter name matches the pattern 'nope'"),
         (["train", "snl", "--model.at", "layer9.0"], "no residual block 'layer9.0'"),
         (["eval", "snl", "--weights", "nowhere"], "nowhere does not exist"),
         (["predict", "fake-game", "x"], "fake-game offers no prediction"),

@@ -223,7 +223,7 @@ def test_the_interval_holds_half_of_the_lengths_and_the_commonest_one():
 
 
 def test_eao_of_sequences_too_short_for_its_lengths_is_refused():
-    with pytest.raises(VergenceError, match="a stretch of 100 frames"):
+    with pytest.raises(VergenceError, match="a segment of 100 frames"):
         m.vot([run([0.5] * 20)[0]], (100, 356))
 
 
