@@ -65,7 +65,7 @@ def test_the_geometry_of_a_graphml_edge_is_followed(tmp_path):
     [
         ("a.graph", "1 2\n3 x\n\n0 1\n", "the line '3 x' where a node"),
         ("a.graph", "1 2\n3 4\n\n0 1.5\n", "the line '0 1.5' where an edge"),
-        ("a.graph", "1 2\n3 4\n\n0 7\n", "the edge 0 7 names a node that is not there"),
+        ("a.graph", "1 2\n3 4\n\n0 7\n", "the edge 0 7 names a node that does not exist"),
         ("a.graph", "1 2\nnan 4\n\n0 1\n", "the node 1 is at"),
         ("a.graph", "1 2\n3 4\n", "no empty line"),
         ("a.graph", "0 0\n1 1\n2 2\n\n0 1\n1 0\n1 2\n", "in both directions but (1, 2) in one"),

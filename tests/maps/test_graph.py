@@ -26,8 +26,8 @@ def test_loops_repeats_lonely_nodes_and_doubles_go():
     [
         ([(0, 0), (float("nan"), 1)], [(0, 1)], "the node 1 is at"),
         ([(0, 0), (float("inf"), 1)], [(0, 1)], "finite"),
-        ([(0, 0), (1, 1)], [(0, 2)], "the edge 0 2 names a node that is not there"),
-        ([(0, 0), (1, 1)], [(-1, 0)], "names a node that is not there"),
+        ([(0, 0), (1, 1)], [(0, 2)], "the edge 0 2 names a node that does not exist"),
+        ([(0, 0), (1, 1)], [(-1, 0)], "names a node that does not exist"),
         ([(0, 0), (1, 1)], [(0, 0.5)], "edges are node numbers"),
         ([(0, 0), (1, 1)], [("a", "b")], "edges are node numbers"),
         ([(0, 0, 3), (1, 1, 3)], [(0, 1)], "nodes are x, y"),

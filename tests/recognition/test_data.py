@@ -146,9 +146,9 @@ def test_missing_birds_are_named_and_counted_and_refused_or_skipped_as_chosen(tm
     [
         ("image_class_labels.txt", "1 1\n2 1\n3 2\n5 3\n6 3\n", "no line for picture 4 .002.Auklet/Auklet_0002.jpg"),
         ("image_class_labels.txt", "1 1\n2 1\n3 2\n4 4\n5 3\n6 3\n", "the class 4, but classes.txt has 1 to 3"),
-        ("image_class_labels.txt", "1 1\n2 1\n3 1\n4 1\n5 3\n6 3\n", "class '002.Auklet' .*no pictures to train on"),
+        ("image_class_labels.txt", "1 1\n2 1\n3 1\n4 1\n5 3\n6 3\n", "class '002.Auklet' .*no training pictures"),
         ("image_class_labels.txt", "1 1\n2 one\n", "line 2 of .*image_class_labels.txt is not a new number"),
-        ("train_test_split.txt", "1 1\n2 0\n3 1\n4 0\n5 1\n6 2\n", "other numbers than 1"),
+        ("train_test_split.txt", "1 1\n2 0\n3 1\n4 0\n5 1\n6 2\n", "numbers other than 1"),
         ("train_test_split.txt", "1 1\n1 0\n", "line 2 of .*train_test_split.txt is not a new number"),
         ("train_test_split.txt", "".join(f"{n} 1\n" for n in range(1, 8)), "picture 7, which is not in images.txt"),
         ("classes.txt", "1 001.Albatross\n3 003.Wren\n", "from 1 on: there is no class 2"),

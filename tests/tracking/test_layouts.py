@@ -103,8 +103,8 @@ def test_lasot_trains_on_what_it_does_not_test_on(tmp_path):
         ("1,2,3,4\n" * 5, "has 5 boxes, more than the 3 frames"),
         ("1,2,3,4\n1,2,x,4\n", "has no box in line 2: '1,2,x,4'"),
         ("1,2,3,4\n1,2,3\n", "has 3 numbers in line 2"),
-        ("nan,nan,nan,nan\n1,2,3,4\n1,2,3,4\n", "begins with no box"),
-        ("1,2,0,4\n1,2,3,4\n1,2,3,4\n", "begins with no box"),
+        ("nan,nan,nan,nan\n1,2,3,4\n1,2,3,4\n", "does not begin with a box"),
+        ("1,2,0,4\n1,2,3,4\n1,2,3,4\n", "does not begin with a box"),
         ("\n", "is empty"),
     ],
 )

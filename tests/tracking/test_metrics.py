@@ -111,7 +111,7 @@ def test_frames_without_a_target_are_not_judged():
 
 
 def test_boxes_and_truth_of_different_lengths_are_refused():
-    with pytest.raises(VergenceError, match="3 boxes cannot be judged against 4"):
+    with pytest.raises(VergenceError, match="3 boxes cannot be evaluated against 4"):
         m.one_pass(some_boxes(3), some_boxes(4))
 
 
@@ -223,7 +223,7 @@ def test_the_interval_holds_half_of_the_lengths_and_the_commonest_one():
 
 
 def test_eao_of_sequences_too_short_for_its_lengths_is_refused():
-    with pytest.raises(VergenceError, match="a stretch of 100 frames"):
+    with pytest.raises(VergenceError, match="a segment of 100 frames"):
         m.vot([run([0.5] * 20)[0]], (100, 356))
 
 

@@ -1,1 +1,1 @@
-"""Tracking: where a thing that was shown once is in every later frame."""
+"""Visual object tracking: a target given in the first frame is located in every later one."""

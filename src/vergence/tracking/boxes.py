@@ -12,12 +12,12 @@ Array = NDArray[np.float64]
 
 
 def areas(boxes: Array) -> Array:
-    """Of rectangles (N, 4): (N,)."""
+    """Areas (N,) of rectangles (N, 4)."""
     return boxes[:, 2] * boxes[:, 3]
 
 
 def known(boxes: Array) -> NDArray[np.bool_]:
-    """Which rectangles (N, 4) are of finite place and some area; others stand for a target that is not there."""
+    """Mask of rectangles (N, 4) that are finite and have an area; others mean that the target is absent."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.isfinite(boxes).all(1) & (boxes[:, 2:] > 0).all(1))
 
@@ -30,14 +30,14 @@ def clipped(boxes: Array, bounds: tuple[float, float]) -> Array:
 
 
 def pushed(boxes: Array, bounds: tuple[float, float]) -> Array:
-    """Rectangles (N, 4) bounded by a frame of (width, height) as GOT-10k's toolkit does it: a corner before the frame
-    is moved into it, and what is then beyond its far side is cut off."""
+    """Rectangles (N, 4) bounded by a frame of (width, height) as in GOT-10k's toolkit: a corner outside the near
+    sides is moved to the border, and what exceeds the far sides is cut off."""
     corner = np.clip(boxes[:, :2], 0, bounds)
     return np.concatenate([corner, np.clip(boxes[:, 2:], 0, bounds - corner)], 1)
 
 
 def overlaps(a: ArrayLike, b: ArrayLike, bounds: tuple[float, float] | None = None) -> Array:
-    """Intersection over union of rectangles (N, 4) in pairs: (N,). NaN where either is unknown or both are empty.
+    """Intersection over union of rectangles (N, 4) in pairs: (N,). NaN if either is unknown or both are empty.
 
     With ``bounds`` (width, height) only what is inside the frame counts.
     """
@@ -48,7 +48,7 @@ def overlaps(a: ArrayLike, b: ArrayLike, bounds: tuple[float, float] | None = No
     high = np.minimum(a[:, :2] + a[:, 2:], b[:, :2] + b[:, 2:])
     shared = np.prod(np.maximum(high - low, 0), 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.minimum(shared / (areas(a) + areas(b) - shared), 1.0)  # rounding must not pass the threshold of 1
+        return np.minimum(shared / (areas(a) + areas(b) - shared), 1.0)  # rounding must not exceed 1
 
 
 def centre_errors(a: ArrayLike, b: ArrayLike) -> Array:
@@ -64,10 +64,10 @@ def corners(box: ArrayLike) -> Array:
 
 
 def polygon_area(points: Array) -> float:
-    """The area within a simple polygon (n, 2)."""
+    """The area of a simple polygon (n, 2)."""
     if len(points) < 3:
         return 0.0
-    x, y = (points - points[0]).T  # near the origin, so that nothing is lost to rounding
+    x, y = (points - points[0]).T  # near the origin, to avoid rounding errors
     return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2)
 
 
@@ -102,8 +102,8 @@ def polygon_overlap(polygon: ArrayLike, box: ArrayLike, bounds: tuple[float, flo
 
 
 def upright(polygons: ArrayLike) -> Array:
-    """Rectangles (N, 4) for polygons of four corners (N, 8): the same centre and area, sides in the ratio of the
-    rectangle that encloses it. This is what a tracker of upright boxes is started with."""
+    """Rectangles (N, 4) for polygons of four corners (N, 8): the same centre and area, aspect ratio of the
+    enclosing rectangle. Trackers of axis-aligned boxes are initialised with it."""
     points = np.asarray(polygons, np.float64).reshape(-1, 4, 2)
     extent = points.max(1) - points.min(1)
     sides = np.linalg.norm(points[:, 0] - points[:, 1], axis=1) * np.linalg.norm(points[:, 1] - points[:, 2], axis=1)

@@ -1,7 +1,7 @@
-"""What a Siamese tracker looks at: square windows around a target and its context, one colour outside the frame.
+"""Input crops of Siamese trackers: square windows around a target and its context, padded with one colour.
 
-A window has whole pixels, so it is rarely just where and as large as was asked; it says where it is, and whoever
-measures in it is not off by the rounding.
+A window has whole pixels, so its place and size differ a little from those requested; it stores its actual ones, so
+that positions measured in it are exact.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Frame = NDArray[np.uint8]
 
 
 class Window(NamedTuple):
-    """A square cut out of a frame."""
+    """A square crop of a frame."""
 
     pixels: Tensor
     """(3, size, size), 0 to 255."""
@@ -29,17 +29,17 @@ class Window(NamedTuple):
     """Its centre in the frame, along the width."""
     y: float
     side: float
-    """In pixels of the frame."""
+    """Side in pixels of the frame."""
 
 
 def context_side(width: float, height: float) -> float:
-    """The side of a square with a target and its context: half of width plus height more on each side length."""
+    """The side of the square crop of a target with context: (width + height) / 2 is added to width and height."""
     context = (width + height) / 2
     return math.sqrt((width + context) * (height + context))
 
 
 def mean_colour(frame: Frame) -> tuple[float, float, float]:
-    """Of a frame (H, W, 3)."""
+    """Mean colour of a frame (H, W, 3)."""
     red, green, blue = frame.reshape(-1, 3).mean(0)
     return float(red), float(green), float(blue)
 
@@ -65,10 +65,10 @@ def window(frame: Frame, x: float, y: float, side: float, size: int, fill: Seque
 
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet's colours, in [0, 1]."""
+"""Mean and deviation of ImageNet's colours, in [0, 1]."""
 
 
 def normalised(pixels: Tensor) -> Tensor:
-    """Pixels (..., 3, H, W) of 0 to 255 as networks take them."""
+    """Normalises pixels (..., 3, H, W) of 0 to 255 for the networks."""
     mean, std = (pixels.new_tensor(v).view(3, 1, 1) for v in (MEAN, STD))
     return (pixels / 255 - mean) / std

@@ -1,7 +1,7 @@
-"""Sequences to track in, as readers and generators give them.
+"""Tracking sequences, as returned by readers and generators.
 
 :class:`Tracks` has all frames of all sequences by index, so that a data set can be checked frame by frame, and the
-sequences themselves for training and evaluation; :class:`Clips` are the sequences that trackers are judged on.
+sequences themselves for training and evaluation; :class:`Clips` are the sequences that trackers are evaluated on.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class Frames(Protocol):
 
 @dataclass(frozen=True)
 class FileFrames:
-    """Frames as picture files in a folder, by name. The folder is listed when a frame is first asked for."""
+    """Frames as picture files in a folder, by name. The folder is listed on first access."""
 
     folder: Path
     expected: int
     """The number of boxes."""
     truth: Path
-    """The file that has them."""
+    """The ground-truth file."""
     part: tuple[int, int | None] = (0, None)
-    """From where to where frames count; data sets leave some out."""
+    """First and last frame in use; data sets leave some out."""
 
     def __len__(self) -> int:
         return self.expected
@@ -70,40 +70,40 @@ class FileFrames:
 
 @dataclass(frozen=True)
 class Track:
-    """One sequence: frames, and where one target is in them."""
+    """One sequence: frames, and the boxes of one target."""
 
     name: str
     frames: Frames
     boxes: Array
-    """(N, 4): x, y, width, height; NaN or without area where it is not known."""
+    """(N, 4): x, y, width, height; NaN or without area where the target is unknown."""
     polygons: Array | None = None
-    """(N, 8), where the truth is given so."""
+    """(N, 8), if the ground truth is given as polygons."""
     visible: NDArray[np.bool_] | None = None
-    """(N,): whether a frame counts; None if all do."""
+    """(N,): mask of the frames that are evaluated; None: all."""
     attributes: Mapping[str, bool] = field(default_factory=dict)
-    """What makes the sequence hard, as its data set says."""
+    """Attributes of the sequence (occlusion, fast motion, ...) from its data set."""
 
     def __len__(self) -> int:
         return len(self.boxes)
 
     @cached_property
     def shown(self) -> NDArray[np.intp]:
-        """The frames in which the target is known to be."""
+        """The frames in which the target is known."""
         there = known(self.boxes)
         return np.flatnonzero(there if self.visible is None else there & self.visible)
 
 
 @dataclass(frozen=True)
 class Tracks:
-    """All frames of some sequences by index; ``sequences`` has the sequences."""
+    """All frames of ``sequences`` by index."""
 
     sequences: tuple[Track, ...]
     protocol: Judged = "ope"
-    """How trackers are judged on it besides success and precision."""
+    """Evaluation protocol besides success and precision."""
     lengths: tuple[int, int] | None = None
-    """vot: the lengths that EAO is a mean over, where the challenge has said so."""
+    """vot: the range of lengths for EAO, if the challenge defines it."""
     whole: int = 0
-    """The number of sequences of the whole data set (0: those that are here)."""
+    """Number of sequences of the whole data set (0: those present)."""
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -113,7 +113,7 @@ class Tracks:
         return self._ends[-1] if self._ends else 0
 
     def place(self, index: int) -> tuple[Track, int]:
-        """The sequence that a frame is of, and its number there."""
+        """The sequence of a frame, and the frame's number in it."""
         number = int(np.searchsorted(self._ends, index, side="right"))
         return self.sequences[number], index - (self._ends[number - 1] if number else 0)
 
@@ -134,7 +134,7 @@ class Tracks:
 
 
 class FramePaths:
-    """The files of frames by index, without a list of what may be millions."""
+    """The files of frames by index, without a list of possibly millions."""
 
     def __init__(self, tracks: Tracks) -> None:
         self.tracks = tracks
@@ -154,10 +154,10 @@ class FramePaths:
 
 @dataclass(frozen=True)
 class Clips:
-    """Sequences to judge on, by index, in one or two worlds."""
+    """Test sequences by index, in one or two worlds."""
 
     worlds: Mapping[str, Tracks]
-    """By the ending of their metrics."""
+    """Worlds by the suffix of their metrics."""
 
     @property
     def tracks(self) -> list[Track]:
@@ -171,21 +171,21 @@ class Clips:
 
     @property
     def bounded(self) -> bool:
-        """Whether only what is within the frame is judged."""
+        """Whether boxes are clipped to the frame before evaluation."""
         return any(tracks.protocol == "got10k" for tracks in self.worlds.values())
 
     def only(self, count: int) -> Clips:
-        """The first few of each world."""
+        """The first few sequences of each world."""
         return Clips({k: replace(t, sequences=t.sequences[:count]) for k, t in self.worlds.items()})
 
     def by_world(self, values: Sequence[T]) -> dict[str, Sequence[T]]:
-        """What was computed of all sequences, in order, one list per world."""
+        """Splits results of all sequences, in order, into one list per world."""
         bounds = pairwise(accumulate((len(tracks.sequences) for tracks in self.worlds.values()), initial=0))
         return {ending: values[a:b] for ending, (a, b) in zip(self.worlds, bounds, strict=True)}
 
 
 def entries(folder: Path) -> list[Path]:
-    """What is in a folder."""
+    """The entries of a folder."""
     try:
         return list(folder.iterdir())
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Pictures of tracks: success and precision plots, overlaps over time, attributes, and strips that move."""
+"""Pictures of tracks: success and precision plots, overlaps over time, attributes, and animated strips."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ TRUTH = "#ffffff"
 
 
 def plots(path: Path, passes: Mapping[str, Mapping[str, Sequence[Pass]]]) -> Path:
-    """OTB's success and precision plots: by the name of a data set (a row) and of a tracker (a line)."""
+    """OTB's success and precision plots: one row per data set, one line per tracker."""
     drawn = figure(8.4, 3.1 * len(passes))
     rows = drawn.subplots(len(passes), 2, squeeze=False)
     for (title, lines), (left, right) in zip(passes.items(), rows, strict=True):
-        for colour, (name, some) in zip(colours(len(lines)), lines.items(), strict=True):
-            judged = [p for p in some if p.judged]
+        for colour, (name, tracked) in zip(colours(len(lines)), lines.items(), strict=True):
+            judged = [p for p in tracked if p.judged]
             success, precision = (np.mean([getattr(p, kind) for p in judged], 0) for kind in ("success", "precision"))
             left.plot(OVERLAPS, 100 * success, color=colour, label=f"{name} [{100 * success.mean():.1f}]")
             right.plot(DISTANCES, 100 * precision, color=colour, label=f"{name} [{100 * precision[20]:.1f}]")
@@ -38,7 +38,7 @@ def plots(path: Path, passes: Mapping[str, Mapping[str, Sequence[Pass]]]) -> Pat
 
 
 def attributes(path: Path, scores: Mapping[str, Mapping[str, tuple[int, float, float]]]) -> Path:
-    """A table of success AUC by attribute (rows) and tracker (columns); the best of a row in bold."""
+    """A table of success AUC by attribute (rows) and tracker (columns); the best of each row in bold."""
     names = list(dict.fromkeys(name for rows in scores.values() for name in rows))
     cells, best = [], []
     for name in names:
@@ -72,8 +72,7 @@ def over_time(path: Path, overlaps: Mapping[str, Array], title: str = "") -> Pat
 
 
 def shifts(path: Path, given: Array, moved: Mapping[str, tuple[Array, Array]]) -> Path:
-    """Figure 1: how far a target was moved, and how far its response moved, along both axes; one panel per
-    tracker."""
+    """Figure 1: shift of the target against shift of the response, along both axes; one panel per tracker."""
     drawn = figure(3.1 * len(moved), 3.2)
     for axis, (name, (x, y)) in zip(drawn.subplots(1, len(moved), squeeze=False)[0], moved.items(), strict=True):
         ends = [given.min(), given.max()]
@@ -102,7 +101,7 @@ def boxed(frame: Frame, boxes: Mapping[str, Array], title: str = "", height: int
 
 
 def strip(path: Path, rows: Sequence[Sequence[Image.Image]], rate: float = 8.0) -> Path:
-    """Pictures side by side that change together: a GIF, one row per moment."""
+    """Writes an animated GIF of pictures side by side, one row per moment."""
     moments = []
     for row in rows:
         whole = Image.new(

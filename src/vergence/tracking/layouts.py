@@ -1,4 +1,4 @@
-"""Readers of sequences in their public layouts: GOT-10k, OTB, VOT, LaSOT, and folders of frames of one's own."""
+"""Readers of sequences in their public layouts: GOT-10k, OTB, VOT, LaSOT, and a user's own folders of frames."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read_boxes(path: Path, widths: tuple[int, ...] = (4, 8)) -> Array:
     boxes = np.array(rows, np.float64)
     first = upright(boxes[:1]) if boxes.shape[1] == 8 else boxes[:1]
     if not known(first)[0]:
-        raise VergenceError(f"{path} begins with no box ({_listed(boxes[0])}): a tracker is started with the first one")
+        raise VergenceError(f"{path} does not begin with a box ({_listed(boxes[0])}), which initialises the tracker")
     return boxes
 
 
@@ -64,20 +64,20 @@ def _flags(path: Path, count: int) -> NDArray[np.float64]:
     try:
         flags = np.array([float(v) for v in re.split(r"[,\s]+", _text(path).strip()) if v])
     except ValueError:
-        raise VergenceError(f"{path} holds something that is no number") from None
+        raise VergenceError(f"{path} holds a value that is not a number") from None
     if len(flags) != count:
         raise VergenceError(f"{path} has {len(flags)} values for {count} frames")
     return flags
 
 
 def _listed_folders(root: Path, pattern: str, expected: str) -> list[Path]:
-    """The sequences that ``list.txt`` names, or all folders there are."""
+    """The sequences named by ``list.txt``, or all folders."""
     names = root / "list.txt"
     if names.exists():
         folders = [root / line.strip() for line in _text(names).splitlines() if line.strip()]
         missing = [folder.name for folder in folders if not folder.is_dir()]
         if missing:
-            raise VergenceError(f"{names} names {missing[0]!r}, which is not there")
+            raise VergenceError(f"{names} names {missing[0]!r}, which does not exist")
         if not folders:
             raise VergenceError(f"{names} is empty: expected the name of a sequence in every line")
         return folders
@@ -97,7 +97,7 @@ def _track(
     shift: float = 0.0,
     part: tuple[int, int | None] = (0, None),
 ) -> Track:
-    """A sequence of picture files. ``shift`` is what the data set's first pixel counts as."""
+    """A sequence of picture files. ``shift`` is the data set's coordinate of the first pixel."""
     numbers = read_boxes(truth, widths)
     polygons = numbers - shift if numbers.shape[1] == 8 else None
     boxes = upright(polygons) if polygons is not None else numbers - [shift, shift, 0, 0]
@@ -108,7 +108,7 @@ def _track(
 
 
 def _read_got10k(path: Path, split: str) -> Tracks:
-    """The boxes of its test set are kept by its authors, so that ``val`` is what is judged on here."""
+    """The boxes of its test set are not public, so that ``val`` is used for testing."""
     root = path / ("train" if split == "train" else "val")
     root = root if root.is_dir() else path
     folders = _listed_folders(root, r"GOT-10k_\w+", f"{root.name}/GOT-10k_*/00000001.jpg and groundtruth.txt")
@@ -134,7 +134,7 @@ OTB_PARTS: Mapping[str, tuple[int, int | None]] = {
     "Freeman4": (0, 283),
     "Diving": (0, 215),
 }
-"""Sequences of which only some frames have boxes."""
+"""Sequences with boxes for only a part of the frames."""
 OTB_ATTRIBUTES = {
     "IV": "illumination variation",
     "SV": "scale variation",
@@ -172,7 +172,7 @@ def _otb(names: str) -> Callable[[Path, str], Tracks]:
     wanted = names.split()
 
     def read(path: Path, split: str) -> Tracks:
-        """All sequences in every split: OTB is only judged on."""
+        """All sequences in every split: OTB is only for testing."""
         folders = [path / name for name in wanted if (path / name).is_dir()]
         if not folders:
             raise VergenceError(
@@ -210,7 +210,7 @@ VOT_TAGS = ("camera_motion", "illum_change", "motion_change", "occlusion", "size
 
 def _vot(lengths: tuple[int, int] | None) -> Callable[[Path, str], Tracks]:
     def read(path: Path, split: str) -> Tracks:
-        """All sequences in every split: VOT is only judged on. A single sequence's folder will do."""
+        """All sequences in every split: VOT is only for testing. The folder of a single sequence also works."""
         if (path / "groundtruth.txt").exists():
             folders = [path]
         else:
@@ -249,7 +249,7 @@ LASOT_TEST = (
     "16 20; lion 1 5 12 20; lizard 1 3 6 13; microphone 2 6 14 16; monkey 3 4 9 17; shark 2 3 5 6; squirrel 8 11 13 "
     "19; volleyball 1 13 18 19 "
 )
-"""By class, the numbers of the sequences that are tested on."""
+"""Numbers of the test sequences, by class."""
 
 
 def lasot_test() -> frozenset[str]:
@@ -259,7 +259,7 @@ def lasot_test() -> frozenset[str]:
 
 
 def _read_lasot(path: Path, split: str) -> Tracks:
-    """Its 280 test sequences, and the others to train on; every tenth of those validates."""
+    """Its 280 test sequences; of the others every tenth is for validation, the rest for training."""
     folders = [f for kind in _folders(path) for f in _folders(kind) if re.fullmatch(r".+-\d+", f.name)]
     if not folders:
         raise VergenceError(f"{path} has no sequences of LaSOT: expected airplane/airplane-1/img/00000001.jpg")

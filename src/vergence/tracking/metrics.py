@@ -1,7 +1,7 @@
-"""What trackers are judged by: OTB's success and precision, GOT-10k's AO and SR, VOT's accuracy, robustness and EAO.
+"""Tracking metrics: OTB's success and precision, GOT-10k's AO and SR, VOT's accuracy, robustness and EAO.
 
 A tracker's boxes and the truth are rectangles (N, 4), one row per frame, the first of them given. Frames where the
-target is not known to be (NaN, no area, or not visible) are not judged.
+target is unknown (NaN, no area, or not visible) are not evaluated.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ OVERLAPS = np.arange(21) / 20
 DISTANCES = np.arange(51.0)
 """Thresholds of the precision plot, 0 to 50 pixels."""
 SKIPPED = 5
-"""VOT: the number of frames after which a lost tracker is started again."""
+"""VOT: number of frames after which a lost tracker is restarted."""
 BURN_IN = 10
-"""VOT: frames from a start on that do not count for accuracy."""
+"""VOT: frames after a start that do not count for accuracy (burn-in)."""
 
 
 # One pass (OTB) ------------------------------------------------------------------------------------------------------
@@ -30,16 +30,16 @@ BURN_IN = 10
 
 @dataclass(frozen=True)
 class Pass:
-    """One sequence, tracked from the first frame to the last without help."""
+    """One-pass evaluation of a sequence, without restarts."""
 
     overlaps: Array
-    """Of all frames; NaN where there is nothing to judge."""
+    """Overlap in all frames; NaN where the truth is unknown."""
     errors: Array
-    """Of the centres, in pixels; NaN likewise."""
+    """Centre error in pixels; NaN likewise."""
 
     @property
     def success(self) -> Array:
-        """The share of frames whose overlap is above each threshold of OVERLAPS (strictly: that of 1 is never met)."""
+        """The share of frames whose overlap is above each threshold of OVERLAPS (strictly, so never above 1)."""
         return np.asarray((self.overlaps[~np.isnan(self.overlaps)][:, None] > OVERLAPS).mean(0))
 
     @property
@@ -58,10 +58,10 @@ def one_pass(
     visible: NDArray[np.bool_] | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> Pass:
-    """Judge boxes (N, 4) against the truth (N, 4); with ``bounds`` (width, height) as GOT-10k's toolkit does, which
-    first brings both into the frame."""
+    """Evaluates boxes (N, 4) against the truth (N, 4); with ``bounds`` (width, height) both are first clipped to the
+    frame, as in GOT-10k's toolkit."""
     if len(boxes) != len(truth):
-        raise VergenceError(f"{len(boxes)} boxes cannot be judged against {len(truth)}")
+        raise VergenceError(f"{len(boxes)} boxes cannot be evaluated against {len(truth)}")
     shown = known(truth) if visible is None else known(truth) & visible
     errors = np.where(shown, centre_errors(boxes, truth), np.nan)
     if bounds is not None:
@@ -70,11 +70,11 @@ def one_pass(
 
 
 def ope(passes: Sequence[Pass]) -> dict[str, float]:
-    """OTB's one-pass evaluation, in per cent: area under the success curve, and precision at 20 pixels; means over
-    sequences, each counting the same."""
+    """OTB's one-pass evaluation, in per cent: area under the success curve, and precision at 20 pixels;
+    unweighted means over sequences."""
     judged = [p for p in passes if p.judged]
     if not judged:
-        raise VergenceError("no frame has a box to judge a tracker by")
+        raise VergenceError("no frame has a box to evaluate a tracker with")
     return {
         "auc": 100 * float(np.mean([p.success.mean() for p in judged])),
         "precision": 100 * float(np.mean([p.precision[20] for p in judged])),
@@ -86,11 +86,11 @@ def ope(passes: Sequence[Pass]) -> dict[str, float]:
 
 def got10k(passes: Sequence[Pass]) -> dict[str, float]:
     """GOT-10k's scores, in per cent: the mean overlap of all frames but the first (AO), and the share of frames whose
-    overlap is above 0.5 and 0.75 (SR). All frames of all sequences count the same."""
+    overlap is above 0.5 and 0.75 (SR). All frames of all sequences have equal weight."""
     later = np.concatenate([p.overlaps[1:] for p in passes])
     later = later[~np.isnan(later)]
     if not len(later):
-        raise VergenceError("no frame after the first has a box to judge a tracker by")
+        raise VergenceError("no frame after the first has a box to evaluate a tracker with")
     return {
         "ao": 100 * float(later.mean()),
         "sr50": 100 * float((later > 0.5).mean()),
@@ -101,12 +101,12 @@ def got10k(passes: Sequence[Pass]) -> dict[str, float]:
 # VOT -----------------------------------------------------------------------------------------------------------------
 
 START, SKIP, LOST = -1.0, -2.0, 0.0
-"""What a frame of a supervised run may hold besides an overlap: a start, a frame that was skipped, a failure."""
+"""Special values of a frame in a supervised run: a start, a skipped frame, a failure."""
 
 
 @dataclass(frozen=True)
 class Supervised:
-    """One sequence by VOT's protocol: a tracker without overlap has failed and is started again some frames later."""
+    """A sequence by VOT's protocol: a tracker without overlap has failed and is restarted some frames later."""
 
     codes: Array
     """(N,): the overlap of a tracked frame (above 0), or START, SKIP, LOST; NaN where the truth is unknown."""
@@ -116,14 +116,15 @@ class Supervised:
         return int((self.codes == LOST).sum())
 
     def accurate(self, burn_in: int = BURN_IN) -> Array:
-        """The overlaps that count for accuracy: of tracked frames, but for the first ones after a start."""
+        """The overlaps for accuracy: of tracked frames, without the burn-in after a start."""
         counted = ~np.isnan(self.codes) & (self.codes > 0)
         for start in np.flatnonzero(self.codes == START):
             counted[start : start + burn_in] = False
         return self.codes[counted]
 
     def fragments(self) -> list[tuple[Array, bool]]:
-        """The overlaps of each stretch from a start on, its own frame included, and whether it ended in a failure."""
+        """The overlaps of each segment from a start on, including the first frame, and whether it ended in a
+        failure."""
         starts = np.flatnonzero(self.codes == START)
         fragments = []
         for start in starts:
@@ -138,9 +139,8 @@ class Supervised:
 def supervise(
     length: int, start: Callable[[int], bool], step: Callable[[int], float], skipped: int = SKIPPED
 ) -> Supervised:
-    """Run a tracker that is started again when it is lost. ``start(frame)`` gives it the truth (False: it is unknown,
-    so the next frame is tried), ``step(frame)`` lets it look and returns the overlap; where that is NaN, the truth is
-    unknown and nothing is lost."""
+    """Runs a tracker with restarts after failures. ``start(frame)`` initialises it with the truth (False: unknown, so
+    the next frame is tried), ``step(frame)`` tracks and returns the overlap; NaN means unknown truth, not a failure."""
     codes = np.full(length, SKIP)
     again = 0
     for frame in range(length):
@@ -163,9 +163,9 @@ def supervise(
 
 
 def expected_overlaps(runs: Sequence[Supervised]) -> Array:
-    """The expected average overlap by length (L,), for lengths of 1 to that of the longest sequence: over stretches of
-    at least that length, the mean overlap of frames 2 to the length. A stretch that ended in a failure goes on for
-    ever with overlap 0; one that ended with its sequence says nothing of greater lengths. NaN where none is left."""
+    """The expected average overlap by length (L,), for lengths of 1 to that of the longest sequence: over segments of
+    at least that length, the mean overlap of frames 2 to the length. A segment that ended in a failure is extended with
+    overlap 0; one that ended with its sequence is not used for greater lengths. NaN where no segment is left."""
     longest = max(len(run.codes) for run in runs)
     sums, counts = np.zeros(longest), np.zeros(longest)
     for run in runs:
@@ -184,8 +184,8 @@ def expected_overlaps(runs: Sequence[Supervised]) -> Array:
 
 
 def interval(lengths: Sequence[int], share: float = 0.5) -> tuple[int, int]:
-    """The lengths that EAO is a mean over: around the commonest length of a sequence, the shortest stretch that holds
-    ``share`` of the (kernel) density of lengths."""
+    """The range of lengths for EAO: around the mode of the sequence lengths, the shortest interval with ``share`` of
+    their kernel density."""
     if len(set(lengths)) < 2:
         return lengths[0], lengths[0]
     from scipy.stats import gaussian_kde
@@ -207,14 +207,14 @@ def interval(lengths: Sequence[int], share: float = 0.5) -> tuple[int, int]:
 
 def vot(runs: Sequence[Supervised], lengths: tuple[int, int] | None = None) -> dict[str, float]:
     """VOT's scores: accuracy (mean overlap of tracked frames, in per cent), robustness (failures per sequence) and the
-    expected average overlap (EAO, in per cent) over the given lengths, or those that the sequences' own suggest."""
+    expected average overlap (EAO, in per cent) over the given lengths, or those from the sequences."""
     accurate = np.concatenate([run.accurate() for run in runs])
     curve = expected_overlaps(runs)
     low, high = lengths or interval([len(run.codes) for run in runs])
     part = curve[low - 1 : high]
     part = part[~np.isnan(part)]
     if not len(part):
-        raise VergenceError(f"EAO needs a stretch of {low} frames or more, and the longest sequence has {len(curve)}")
+        raise VergenceError(f"EAO needs a segment of {low} frames or more, and the longest sequence has {len(curve)}")
     return {
         "accuracy": 100 * float(accurate.mean()) if len(accurate) else 0.0,
         "robustness": float(np.mean([run.failures for run in runs])),
@@ -226,8 +226,8 @@ def vot(runs: Sequence[Supervised], lengths: tuple[int, int] | None = None) -> d
 
 
 def box_attributes(truth: Array) -> dict[str, bool]:
-    """OTB's attributes that boxes alone decide: scale variation (under half or over twice the first frame's size, by
-    the root of the area), fast motion (over 20 pixels between frames) and low resolution (under 400 pixels)."""
+    """OTB's attributes that follow from boxes alone: scale variation (under half or over twice the first frame's size,
+    by the root of the area), fast motion (over 20 pixels between frames) and low resolution (under 400 pixels)."""
     boxes = truth[known(truth)]
     if not len(boxes):
         return {"scale variation": False, "fast motion": False, "low resolution": False}
@@ -242,12 +242,12 @@ def box_attributes(truth: Array) -> dict[str, bool]:
 def by_attribute(
     passes: Sequence[Pass], attributes: Sequence[Mapping[str, bool]]
 ) -> dict[str, tuple[int, float, float]]:
-    """By attribute: how many sequences have it, and their success AUC and precision."""
+    """By attribute: the number of sequences, and their success AUC and precision."""
     names = dict.fromkeys(name for held in attributes for name in held)
     table = {}
     for name in names:
-        some = [p for p, held in zip(passes, attributes, strict=True) if held.get(name) and p.judged]
-        if some:
-            scores = ope(some)
-            table[name] = (len(some), scores["auc"], scores["precision"])
+        chosen = [p for p, held in zip(passes, attributes, strict=True) if held.get(name) and p.judged]
+        if chosen:
+            scores = ope(chosen)
+            table[name] = (len(chosen), scores["auc"], scores["precision"])
     return table

@@ -1,5 +1,5 @@
-"""Natural scenes that are generated: things cut from photographs that move over other photographs. Every sequence is a
-function of its seed, and a frame is drawn when it is asked for.
+"""Generated natural scenes: cut-outs of photographs that move over other photographs. Every sequence is a function of
+its seed, and frames are rendered on access.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from vergence.tracking.synth import (
 )
 
 TILE = 96
-"""Pixels of a cut-out's side."""
+"""Side of a cut-out in pixels."""
 
 
 def natural(count: int, split: str, scene: Scene) -> Tracks:
-    """Things cut from photographs that move, turn, and grow and shrink over other photographs, among others of their
-    kind; in every fourth sequence the camera alone moves, and a part of the photograph itself is followed."""
+    """Cut-outs of photographs that move, rotate and change size over other photographs, among similar distractors; in
+    every fourth sequence only the camera moves, and the target is a part of the photograph itself."""
     return Tracks(tuple(_natural_track(split, index, scene) for index in range(count)))
 
 
 def _natural_track(split: str, index: int, scene: Scene) -> Track:
     drawn = NaturalFrames(scene, split, index)
     motion = drawn.motion
-    # What is cut out is an ellipse, more or less: its extent along each axis as it turns.
+    # A cut-out is roughly an ellipse: its extent along each axis as it rotates.
     cos, sin = motion.angle[0].cos(), motion.angle[0].sin()
     width = ((motion.width[0] * cos) ** 2 + (motion.height[0] * sin) ** 2).sqrt()
     height = ((motion.width[0] * sin) ** 2 + (motion.height[0] * cos) ** 2).sqrt()
@@ -51,7 +51,7 @@ def _natural_track(split: str, index: int, scene: Scene) -> Track:
 
 @dataclass(frozen=True)
 class Motion:
-    """Where n things are in every frame: (n, frames) each. The first is the target."""
+    """Positions of n objects in every frame: (n, frames) each. The first is the target."""
 
     x: Tensor
     y: Tensor
@@ -59,14 +59,14 @@ class Motion:
     height: Tensor
     angle: Tensor
     camera: Tensor
-    """(4, frames): the ground's shift along both axes, its size and its angle."""
+    """(4, frames): shift of the background along both axes, its scale and its angle."""
     light: Tensor
     """(2, frames): gain and offset."""
 
 
 @dataclass(frozen=True)
 class NaturalFrames:
-    """Cut-outs that move over a photograph, drawn frame by frame."""
+    """Cut-outs that move over a photograph, rendered frame by frame."""
 
     scene: Scene
     split: str
@@ -77,7 +77,7 @@ class NaturalFrames:
 
     @property
     def pasted(self) -> bool:
-        """Whether the target is a cut-out, or a part of the ground."""
+        """Whether the target is a cut-out, or a part of the background."""
         return self.index % 4 != 3
 
     @cached_property
@@ -90,7 +90,7 @@ class NaturalFrames:
             return low + (high - low) * torch.rand(shape, generator=source)
 
         def wandering(deviation: float, rows: int = n) -> Tensor:
-            """Slow change around 0 that does not run away."""
+            """A slow, bounded random process around 0."""
             path = brownian(rows, frames, deviation / 8, source)
             return reflected(path, -deviation, deviation)
 
@@ -110,8 +110,8 @@ class NaturalFrames:
         roll = wandering(0.15, 1)
         light = torch.cat([1 + wandering(0.25, 1), 20 * wandering(0.8, 1)])
         camera = torch.cat([shift, zoom, roll])
-        if not self.pasted:  # the target is where the camera puts a place of the ground
-            at = 0.4 * (torch.stack([start[0, 0], start[1, 0]]) - size / 2)  # so that it stays in sight
+        if not self.pasted:  # the target is a point of the background, moved by the camera
+            at = 0.4 * (torch.stack([start[0, 0], start[1, 0]]) - size / 2)  # so that it stays visible
             cos, sin = roll[0].cos(), roll[0].sin()
             x[0] = size / 2 + shift[0] + zoom[0] * (at[0] * cos - at[1] * sin)
             y[0] = size / 2 + shift[1] + zoom[0] * (at[0] * sin + at[1] * cos)
@@ -150,7 +150,7 @@ class NaturalFrames:
 
 
 class Ground(NamedTuple):
-    """A part of a photograph that a camera looks at: what is in its middle, and how large a pixel of it becomes."""
+    """The part of a photograph in view: its centre, and the scale of a pixel."""
 
     photograph: Tensor
     x: float
@@ -159,7 +159,7 @@ class Ground(NamedTuple):
 
 
 def seen(ground: Ground, size: int, x: float, y: float, zoom: float, roll: float) -> Tensor:
-    """What a camera sees of a ground, in ``size`` pixels (3, size, size): moved by (x, y), enlarged and turned."""
+    """Renders a background (3, size, size), shifted by (x, y), scaled and rotated."""
     at = torch.arange(size) + 0.5 - size / 2
     enlarged = zoom * ground.scale
     across, down = (at - x)[None, :] / enlarged, (at - y)[:, None] / enlarged
@@ -173,14 +173,14 @@ def seen(ground: Ground, size: int, x: float, y: float, zoom: float, roll: float
 
 @lru_cache(64)
 def _natural_things(scene: Scene, split: str, index: int, count: int) -> list[tuple[Tensor, Tensor]]:
-    """Colours (3, TILE, TILE) and cover (TILE, TILE) of everything that is pasted; mostly from one photograph, so that
-    the others look like the target."""
+    """Colours (3, TILE, TILE) and alpha (TILE, TILE) of all cut-outs; mostly from one photograph, so that distractors
+    look like the target."""
     source = generator("natural things", split, index)
     paths = pictures(scene.photographs, split)
-    own = random_photograph(paths, source)
+    shared = random_photograph(paths, source)
     things = []
     for _ in range(count):
-        photograph = own if torch.rand((), generator=source) < 0.7 else random_photograph(paths, source)
+        photograph = shared if torch.rand((), generator=source) < 0.7 else random_photograph(paths, source)
         most = min(photograph.shape[-2:])
         side = max(int(most * (0.12 + 0.4 * float(torch.rand((), generator=source)))), 8)
         cut = cut_out(photograph, side, side, source)

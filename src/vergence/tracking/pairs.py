@@ -16,8 +16,8 @@ from vergence.tracking.settings import Augmentation
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs from sequences, drawn anew at every visit: ``template`` and ``search`` as networks take them, and
-    ``offset`` (2,), the target's place in the search region from its middle, in pixels."""
+    """Random pairs from sequences: normalised ``template`` and ``search``, and ``offset`` (2,), the target's position
+    relative to the centre of the search region, in pixels."""
 
     tracks: Tracks
     template_size: int
@@ -31,7 +31,7 @@ class Pairs:
         return self.draw(index, torch.Generator().manual_seed(index))
 
     def draw(self, index: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """A pair of the sequence of a number, wherever its target is seen."""
+        """A pair from frames of a sequence in which the target is visible."""
         track = self.tracks.sequences[index % len(self.tracks.sequences)]
         if not len(track.shown):
             raise VergenceError(f"{track.name} has no frame with a box to train on")
@@ -54,7 +54,7 @@ class Pairs:
         }
 
     def crop(self, frame: Frame, box: Array, size: int, shift: Tensor, stretch: Tensor) -> tuple[Tensor, Tensor]:
-        """A crop (3, size, size) in which the target is ``shift`` pixels from the middle, and where it then is."""
+        """A crop (3, size, size) with the target ``shift`` pixels from the centre, and its actual offset."""
         x, y, w, h = map(float, box)
         side = context_side(w, h) * size / self.template_size * (1 + self.settings.stretch * float(stretch))
         unit = side / size
@@ -65,7 +65,7 @@ class Pairs:
 
 
 def jittered(pixels: Tensor, changes: Tensor) -> Tensor:
-    """Pixels (3, H, W) of 0 to 255 with other brightness, contrast and saturation: a factor each."""
+    """Changes brightness, contrast and saturation of pixels (3, H, W) of 0 to 255 by a factor each."""
     brightness, contrast, saturation = changes.tolist()
     pixels = pixels * brightness
     pixels = pixels.mean() + contrast * (pixels - pixels.mean())
@@ -74,8 +74,8 @@ def jittered(pixels: Tensor, changes: Tensor) -> Tensor:
 
 
 def targets(offsets: Tensor, height: int, width: int, stride: float, radius: float) -> Tensor:
-    """Labels (B, height, width): 1 where a cell's place is within ``radius`` cells of the target, counted along both
-    axes together; ``offsets`` (B, 2) are x and y from the middle, in pixels."""
+    """Labels (B, height, width): 1 where a cell is within ``radius`` cells of the target in L1 distance; ``offsets``
+    (B, 2) are x and y from the centre, in pixels."""
     at = offsets / stride
     x = torch.arange(width, device=at.device) - (width - 1) / 2
     y = torch.arange(height, device=at.device) - (height - 1) / 2
@@ -84,7 +84,7 @@ def targets(offsets: Tensor, height: int, width: int, stride: float, radius: flo
 
 
 def balanced_logistic(response: Tensor, labels: Tensor) -> Tensor:
-    """The logistic loss of responses (B, h, w): the mean over positives and the mean over negatives, half of each."""
+    """Balanced logistic loss of responses (B, h, w): half the mean over positives plus half the mean over negatives."""
     loss = torch.nn.functional.binary_cross_entropy_with_logits(response, labels, reduction="none")
     dims = (-2, -1)
     hit = (loss * labels).sum(dims) / labels.sum(dims).clamp_min(1)

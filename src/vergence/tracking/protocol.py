@@ -1,4 +1,4 @@
-"""Trackers on sequences: in one pass, many at a time, or by VOT's protocol with restarts; and how they are judged."""
+"""Running and evaluating trackers: in one pass over many sequences at once, or by VOT's protocol with restarts."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from vergence.tracking.data import Clips, Track
 from vergence.tracking.metrics import Pass, Supervised, got10k, one_pass, ope, supervise, vot
 
 AT_ONCE = 10
-"""Sequences that are tracked side by side."""
+"""Number of sequences tracked in parallel."""
 
 
 class Found(NamedTuple):
-    """Where a target is in a frame."""
+    """The position of a target in a frame."""
 
     box: tuple[float, float, float, float]
     """x, y, width, height."""
     score: float
-    """How sure the tracker is, from 0 to 1."""
+    """Confidence, from 0 to 1."""
 
 
 class Follows(Protocol):
@@ -38,10 +38,10 @@ class Follows(Protocol):
 
 @dataclass(frozen=True)
 class Followed:
-    """What a tracker says of a sequence."""
+    """The output of a tracker on a sequence."""
 
     boxes: Array
-    """(N, 4); the first is what it was given."""
+    """(N, 4); the first is the given box."""
     scores: Array
     """(N,), from 0 to 1."""
     size: tuple[int, int]
@@ -49,7 +49,8 @@ class Followed:
 
 
 Together = Callable[[list[Any], list[Frame]], list[Found]]
-"""Steps trackers of one kind, each in its own frame: ``together(trackers, frames)`` gives each one's box and score."""
+"""Steps trackers of one kind, each in its own frame: ``together(trackers, frames)`` returns each one's box and
+score."""
 
 
 def follow(
@@ -58,8 +59,7 @@ def follow(
     together: Together,
     cancelled: Callable[[], bool] = bool,
 ) -> list[Followed]:
-    """Track every sequence from its first frame to its last, all of them a frame at a time, so that a network sees the
-    crops of all at once."""
+    """Tracks all sequences in lockstep, frame by frame, so that the network processes their crops in one batch."""
     trackers = [make() for _ in tracks]
     boxes = [np.empty((len(track), 4)) for track in tracks]
     scores = [np.ones(len(track)) for track in tracks]
@@ -102,14 +102,14 @@ def followed_with_restarts(track: Track, tracker: Follows) -> Supervised:
 
 
 def judge(ctx: Context[Any, Any], clips: Clips, make: Callable[[], Follows], together: Together) -> dict[str, float]:
-    """The scores of a tracker on sequences: success and precision, and those of the data set's own protocol."""
+    """The scores of a tracker on sequences: success and precision, and those of the data set's protocol."""
     for tracks in clips.worlds.values():
         if tracks.whole > len(tracks.sequences):
             ctx.progress.say(f"judged on {len(tracks.sequences)} of the {tracks.whole} sequences of the data set")
     passes = run_passes(ctx, clips, make, together)
     scores: dict[str, float] = {}
-    for ending, some in clips.by_world(passes).items():
-        scores |= {f"{name}{ending}": value for name, value in ope(some).items()}
+    for ending, world in clips.by_world(passes).items():
+        scores |= {f"{name}{ending}": value for name, value in ope(world).items()}
     if len(clips.worlds) > 1:
         for name in ("auc", "precision"):
             scores[name] = sum(scores[f"{name}{ending}"] for ending in clips.worlds) / len(clips.worlds)
@@ -122,18 +122,18 @@ def judge(ctx: Context[Any, Any], clips: Clips, make: Callable[[], Follows], tog
 
 
 def run_passes(ctx: Context[Any, Any], clips: Clips, make: Callable[[], Follows], together: Together) -> list[Pass]:
-    """Every sequence tracked in one pass, and judged."""
+    """Tracks and evaluates every sequence in one pass."""
     tracks, passes = clips.tracks, []
     for batch in ctx.batches(clips, AT_ONCE, "sequences"):
-        some = [tracks[int(index)] for index in batch]
-        for track, followed in zip(some, follow(some, make, together, ctx.cancelled), strict=True):
+        chosen = [tracks[int(index)] for index in batch]
+        for track, followed in zip(chosen, follow(chosen, make, together, ctx.cancelled), strict=True):
             bounds = followed.size if clips.bounded else None
             passes.append(one_pass(followed.boxes, track.boxes, track.visible, bounds))
     return ctx.gather(passes)
 
 
 def run_restarts(ctx: Context[Any, Any], clips: Clips, make: Callable[[], Follows]) -> list[Supervised]:
-    """Every sequence tracked by VOT's protocol."""
+    """Tracks every sequence by VOT's protocol."""
     tracks, runs = clips.tracks, []
     for batch in ctx.batches(clips, 1, "sequences, with restarts"):
         runs += [followed_with_restarts(tracks[int(index)], make()) for index in batch]

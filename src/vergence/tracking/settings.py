@@ -1,4 +1,4 @@
-"""Settings that systems of this room share; none of them needs PyTorch."""
+"""Settings shared by tracking systems; importing them does not need PyTorch."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Literal
 from vergence.core.errors import VergenceError
 
 World = Literal["t-mnist", "s-mnist", "natural"]
-"""embedded: digits that move, digits that move and change their size, or things cut from photographs."""
+"""embedded: digits that move, digits that move and change size, or cut-outs of photographs."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """How large things are, and where they come from."""
+    """Sizes and sources of embedded scenes."""
 
     size: int = 255
-    """Pixels of a frame's side."""
+    """Side of a frame in pixels."""
     digit: int = 40
-    """Pixels of a digit's tile at scale 1."""
+    """Side of a digit's tile at scale 1, in pixels."""
     frames: int = 100
-    """Frames of a sequence."""
+    """Frames per sequence."""
     digits: str = ""
     """A folder with MNIST's files; empty: scikit-learn's digits."""
     photographs: str = ""
-    """A folder of pictures, for grounds and for natural scenes; empty: noise, and scikit-image's own pictures."""
+    """A folder of pictures for backgrounds and natural scenes; empty: noise, and scikit-image's pictures."""
 
     def __post_init__(self) -> None:
         if not (self.digit >= 8 and 1.5 * self.digit < self.size <= 4096 and 2 <= self.frames <= 100_000):
@@ -36,18 +36,18 @@ class Scene:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How training pairs are drawn."""
+    """Sampling of training pairs."""
 
     pairs: int = 450_000
     """Pairs per epoch."""
     reach: int = 100
-    """Frames that the two of a pair are apart, at most."""
+    """Largest distance between the two frames of a pair."""
     shift: float = 4.0
-    """How far the target is from the middle of the search region along each axis, at most, in its pixels."""
+    """Largest shift of the target from the centre of the search region along each axis, in pixels."""
     stretch: float = 0.05
-    """How much larger or smaller a crop is than it should be, at most, as a share."""
+    """Largest relative change of the size of a crop."""
     jitter: float = 0.05
-    """How much brightness, contrast and saturation change, at most, as a share."""
+    """Largest relative change of brightness, contrast and saturation."""
 
     def __post_init__(self) -> None:
         if self.pairs < 1 or self.reach < 0 or self.shift < 0 or not 0 <= self.stretch < 1 or not 0 <= self.jitter < 1:
@@ -59,22 +59,22 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class Inference:
-    """How the response of a Siamese tracker is read."""
+    """Inference of a Siamese tracker."""
 
     reading: Literal["pyramid", "axis"] = "pyramid"
-    """Where the size comes from: crops of several sizes, or the response's own scale axis in a single crop."""
+    """Size estimation: a pyramid of crops of several sizes, or the response's scale axis in a single crop."""
     scales: int = 3
     """pyramid: crops per frame."""
     step: float = 1.0633
     """pyramid: the ratio of sizes from one crop to the next."""
     damping: float = 0.349
-    """How far a frame moves the size towards that of the best response."""
+    """Damping of the size: update rate towards the best response."""
     penalty: float = 0.9725
-    """The factor of a response for every step away from the last size."""
+    """Factor on the response per step away from the last size."""
     window: float = 0.224
-    """How much of the response is a cosine window around the last place."""
+    """Weight of the cosine window around the last position."""
     upsample: int = 16
-    """Points of the finer response from one cell to the next."""
+    """Upsampling factor of the response."""
 
     def __post_init__(self) -> None:
         if self.scales < 1 or self.scales % 2 == 0:

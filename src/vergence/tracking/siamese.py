@@ -1,9 +1,9 @@
-"""Inference with Siamese networks: a target's state, the crops to search in, and what a response says about where it
-went and how it grew.
+"""Inference with Siamese networks: the target's state, search crops, and the estimate of position and size from
+a response.
 
-The rules are SiamFC's, the same for every network: a pyramid of crops around the last place, the peak of the best one
-under a cosine window, a damped change of size. As a variant of ours, a network whose response has a scale axis is asked
-once, and its own axis says how the target grew.
+The rules are SiamFC's, the same for every network: a pyramid of crops around the last position, the peak of the best
+one under a cosine window, a damped change of size. In our variant, a network whose response has a scale axis takes a
+single crop, and the size is read from that axis.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ from vergence.tracking.protocol import Found
 from vergence.tracking.settings import Inference
 
 LEAST = 10.0
-"""Pixels that a target's side does not fall below."""
+"""Smallest side of a target in pixels."""
 RANGE = (0.2, 5.0)
-"""What the searched side may become, as a share of the first frame's."""
+"""Bounds of the search side, relative to the first frame's."""
 
 
 class Network(Protocol):
-    """A network that a Siamese tracker can ask."""
+    """Interface of networks for a Siamese tracker."""
 
     @property
     def template_size(self) -> int:
-        """Pixels of a template's side."""
+        """Side of a template in pixels."""
 
     @property
     def search_size(self) -> int:
-        """Pixels of a search region's side."""
+        """Side of a search region in pixels."""
 
     @property
     def stride(self) -> int:
-        """Pixels of the search region from one cell of the response to the next."""
+        """Stride of the response, in pixels of the search region."""
 
     @property
     def scales(self) -> Sequence[float]:
         """Along the response's scale axis, the target's size as a multiple of the template's."""
 
     def features(self, images: Tensor) -> Tensor:
-        """Crops (B, 3, H, W) described: (B, C, ...)."""
+        """Features (B, C, ...) of crops (B, 3, H, W)."""
 
     def connect(self, template: Tensor, search: Tensor) -> Tensor:
-        """Features of templates and search regions compared: (B, scales, h, w)."""
+        """Responses (B, scales, h, w) of features of templates and search regions."""
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """What decides device and type."""
+        """Parameters; the first one gives device and dtype."""
 
 
 def check_box(box: Sequence[float], height: int, width: int) -> None:
-    """Refuse a box that a tracker cannot be started with."""
+    """Raises an error for a box that a tracker cannot be initialised with."""
     x, y, w, h = box
     shown = ",".join(f"{v:g}" for v in box)
     if not all(map(math.isfinite, box)):
@@ -84,7 +84,7 @@ class Tracker:
 
     @torch.no_grad()
     def start(self, frame: Frame, box: Sequence[float]) -> None:
-        """Remember the target in a box (x, y, width, height)."""
+        """Initialises with the target in a box (x, y, width, height)."""
         check_box(box, *frame.shape[:2])
         self.place(frame, box)
         self.template = self.network.features(self.input([self.exemplar(frame)]))
@@ -95,7 +95,7 @@ class Tracker:
             self.levels = response[0].float().flatten(1).amax(1).tolist()
 
     def place(self, frame: Frame, box: Sequence[float]) -> None:
-        """Take a box for the target's place and size."""
+        """Sets the target's position and size from a box."""
         x, y, w, h = map(float, box)
         self.x, self.y, self.width, self.height = x + w / 2, y + h / 2, w, h
         self.fill = mean_colour(frame)
@@ -123,11 +123,11 @@ class Tracker:
 
     @torch.no_grad()
     def step(self, frame: Frame) -> Found:
-        """Find the target in the next frame."""
+        """Locates the target in the next frame."""
         return together([self], [frame])[0]
 
     def read(self, responses: Tensor, crops: Sequence[Window], frame: Frame) -> Found:
-        """Move to where the responses (K, h, w) say: one per crop, or one per size for a single crop."""
+        """Updates the state from responses (K, h, w): one per crop, or one per size of a single crop."""
         settings = self.settings
         if settings.reading == "axis":
             ratios = ratios_of(self.network)
@@ -149,13 +149,13 @@ class Tracker:
         return Found((self.x - self.width / 2, self.y - self.height / 2, self.width, self.height), score)
 
     def levelled(self, peaks: Tensor, same: int) -> Tensor:
-        """Peaks (K,) of a scale axis, as if all slices had been equally high in the first frame."""
+        """Peaks (K,) of a scale axis, normalised by those of the first frame."""
         if self.settings.reading == "pyramid" or min(self.levels) <= 0:
             return peaks
         return peaks * (self.levels[same] / torch.tensor(self.levels, dtype=peaks.dtype, device=peaks.device))
 
     def resize(self, ratio: float, frame: Frame) -> None:
-        """Grow some of the way by a ratio, within limits, and stay within the frame."""
+        """Damped change of size by a ratio, within limits, and clipping to the frame."""
         growth = 1 + self.settings.damping * (ratio - 1)
         height, width = frame.shape[:2]
         self.side = min(max(self.side * growth, self.limits[0]), self.limits[1])
@@ -166,43 +166,44 @@ class Tracker:
 
 @torch.no_grad()
 def together(trackers: Sequence[Tracker], frames: Sequence[Frame]) -> list[Found]:
-    """Step several trackers of one network, each in its own frame, with one pass of the network."""
+    """Steps several trackers of one network, each in its own frame, with one forward pass."""
     first = trackers[0]
     crops = [tracker.crops(frame) for tracker, frame in zip(trackers, frames, strict=True)]
     each = len(crops[0])
-    searched = first.network.features(first.input(crop for some in crops for crop in some))
+    searched = first.network.features(first.input(crop for windows in crops for crop in windows))
     templates = torch.cat([tracker.template for tracker in trackers]).repeat_interleave(each, 0)
     response = first.network.connect(templates, searched)  # (B, S, h, w)
     if first.settings.reading == "pyramid":
         response = response.amax(1)
     parts = response.reshape(len(trackers), -1, *response.shape[-2:])  # one row per tracker: its crops, or its sizes
     return [
-        tracker.read(part, some, frame)
-        for tracker, part, some, frame in zip(trackers, parts, crops, frames, strict=True)
+        tracker.read(part, windows, frame)
+        for tracker, part, windows, frame in zip(trackers, parts, crops, frames, strict=True)
     ]
 
 
 def ratios_of(network: Network) -> list[float]:
-    """How much larger than its template a target is where each slice of a response's scale axis is highest; nothing if
-    there is no such axis."""
+    """The target's size relative to the template for each slice of a response's scale axis; empty without such an
+    axis."""
     return [float(r) for r in network.scales] if len(network.scales) > 1 else []
 
 
 def upsampled(response: Tensor, times: int) -> Tensor:
-    """Responses (K, h, w) with ``times`` points from cell to cell: (K, (h - 1) times + 1, ...), cells kept in place, so
-    that the middle is a point and nothing is shifted."""
+    """Upsamples responses (K, h, w) to (K, (h - 1) times + 1, ...); cells keep their positions, so that the centre is a
+    point and nothing is shifted."""
     size = [(side - 1) * times + 1 for side in response.shape[-2:]]
     return F.interpolate(response[None], size, mode="bicubic", align_corners=True)[0]
 
 
 def penalised(peaks: Tensor, weights: Sequence[float]) -> Tensor:
-    """Peaks (K,) multiplied by weights of at most one; negative ones are divided, for a weight never helps."""
+    """Peaks (K,) multiplied by weights of at most one; negative ones are divided, so that a weight never raises a
+    peak."""
     by = torch.tensor(weights, dtype=peaks.dtype, device=peaks.device).clamp_min(1e-6)
     return torch.where(peaks > 0, peaks * by, peaks / by)
 
 
 def peak(response: Tensor, share: float) -> tuple[int, int]:
-    """Row and column of the highest place of a response (H, W), ``share`` of which is a cosine window."""
+    """Row and column of the peak of a response (H, W), blended with a cosine window of weight ``share``."""
     shifted = response - response.amin()
     shifted = shifted / shifted.sum().clamp_min(1e-12)
     mixed = (1 - share) * shifted + share * cosine(*response.shape).to(response)
@@ -218,8 +219,8 @@ def cosine(height: int, width: int) -> Tensor:
 
 @torch.no_grad()
 def shift_out(network: Network, frame: Frame, box: Sequence[float], given: Array) -> tuple[Array, Array]:
-    """How far the peak of the response moves along x and y when the window of a still picture moves by ``given`` pixels
-    of the search region."""
+    """Shift of the response's peak along x and y when the window of a still picture moves by ``given`` pixels of the
+    search region."""
     tracker = Tracker(network, Inference())
     tracker.place(frame, box)
     template = network.features(tracker.input([tracker.exemplar(frame)]))

@@ -1,6 +1,5 @@
-"""Sequences that are generated: translating and scaling digits (T-MNIST, S-MNIST), and what all such sequences are
-made of: paths, pasted pictures and photographs. Every sequence is a function of its seed, and a frame is drawn when it
-is asked for.
+"""Generated sequences: translating and scaling digits (T-MNIST, S-MNIST), and the common parts: paths, pasted pictures
+and photographs. Every sequence is a function of its seed, and frames are rendered on access.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from vergence.tracking.data import Track, Tracks
 from vergence.tracking.settings import Scene, World
 
 LOW, HIGH = 0.67, 1.5
-"""S-MNIST: the sizes between which a digit swings."""
+"""S-MNIST: smallest and largest size of a digit."""
 MOST = 8
-"""Digits in a sequence, at most."""
+"""Largest number of digits in a sequence."""
 SPEED = 2.0
-"""The deviation of a digit's velocity along each axis, in pixels per frame, at a frame of 255 pixels."""
+"""Standard deviation of a digit's velocity along each axis, in pixels per frame, at a frame of 255 pixels."""
 SMOOTH = 4.0
 """Frames over which the velocity is smoothed."""
 
@@ -39,7 +38,8 @@ SMOOTH = 4.0
 
 
 def brownian(count: int, frames: int, speed: float, source: torch.Generator) -> Tensor:
-    """Smoothed Brownian motion along one axis: paths (count, frames) from 0 on; velocities deviate by ``speed``."""
+    """Smoothed Brownian motion along one axis: paths (count, frames) from 0; ``speed`` is the deviation of the
+    velocity."""
     reach = math.ceil(3 * SMOOTH)
     weights = torch.exp(-(torch.arange(-reach, reach + 1.0) ** 2) / (2 * SMOOTH**2))
     weights = weights / weights.norm()  # white noise keeps its deviation
@@ -49,7 +49,7 @@ def brownian(count: int, frames: int, speed: float, source: torch.Generator) -> 
 
 
 def reflected(places: Tensor, low: float, high: float) -> Tensor:
-    """Paths that turn back at both ends."""
+    """Reflects paths at both ends."""
     span = max(high - low, 1e-6)
     folded = (places - low) % (2 * span)
     return low + torch.where(folded > span, 2 * span - folded, folded)
@@ -66,8 +66,8 @@ def swing(frames: int, phases: Tensor) -> Tensor:
 
 @cache
 def digits(source: str, split: str) -> Tensor:
-    """Digits (N, 28, 28) from 0 to 1: scikit-learn's, or those of a folder with MNIST's files. Those of the test are
-    none of those trained on."""
+    """Digits (N, 28, 28) from 0 to 1: scikit-learn's, or those of a folder with MNIST's files. Test digits are not
+    in the training set."""
     if source:
         shapes = read_idx(Path(source).expanduser(), "train" if split == "train" else "t10k")
         return shapes if split != "val" else shapes[: len(shapes) // 2]
@@ -75,27 +75,27 @@ def digits(source: str, split: str) -> Tensor:
 
     small = torch.from_numpy(load_digits().images / 16).float()
     small = small[: 4 * len(small) // 5] if split == "train" else small[4 * len(small) // 5 :]
-    # 8 x 8 pixels with no border become 20 x 20 in the middle of 28 x 28, as MNIST's lie.
+    # 8 x 8 pixels without a border become 20 x 20 in the centre of 28 x 28, as in MNIST.
     large = F.interpolate(small[:, None], (20, 20), mode="bicubic", align_corners=False).clamp(0, 1)
     return F.pad(large, (4, 4, 4, 4))[:, 0]
 
 
 def read_idx(folder: Path, part: str) -> Tensor:
-    """MNIST's pictures (N, 28, 28) from 0 to 1, from its file of bytes, packed or not."""
+    """MNIST's pictures (N, 28, 28) from 0 to 1, from its file of bytes, compressed or not."""
     names = [f"{part}-images{dot}idx3-ubyte{end}" for dot in "-." for end in ("", ".gz")]
     path = next((folder / name for name in names if (folder / name).exists()), None)
     if path is None:
-        raise VergenceError(f"{folder} has no {names[1]}: expected MNIST's files as they are handed out")
+        raise VergenceError(f"{folder} has no {names[1]}: expected MNIST's files as published")
     content = read_gzip(path) if path.suffix == ".gz" else read_bytes(path)
     head = np.frombuffer(content[:16], ">i4")
     if len(head) < 4 or head[0] != 2051 or len(content) != 16 + int(np.prod(head[1:].astype(np.int64))):
-        raise VergenceError(f"{path} is not MNIST's file of pictures, or cut short")
+        raise VergenceError(f"{path} is not MNIST's file of pictures, or is truncated")
     return torch.from_numpy(np.frombuffer(content, np.uint8, offset=16).reshape(head[1:]).copy()).float() / 255
 
 
 @dataclass(frozen=True)
 class DigitFrames:
-    """Digits that move over a ground, drawn frame by frame."""
+    """Digits that move over a background, rendered frame by frame."""
 
     shapes: Tensor
     """(n, 28, 28); the first is the target, drawn last."""
@@ -106,7 +106,7 @@ class DigitFrames:
     """(n, frames), in pixels."""
     scene: Scene
     place: tuple[str, int]
-    """Split and number of the sequence, which decide its ground."""
+    """Split and number of the sequence, which determine its background."""
 
     def __len__(self) -> int:
         return self.x.shape[1]
@@ -132,8 +132,8 @@ class DigitFrames:
 def paste(
     canvas: Tensor, colours: Tensor, cover: Tensor, x: float, y: float, width: float, height: float, angle: float = 0.0
 ) -> None:
-    """Lay a picture (3, h, w) over a canvas (3, H, W) in the measure of its cover (h, w): ``width`` x ``height`` pixels
-    around (x, y), at fractions of a pixel, turned by an angle."""
+    """Blends a picture (3, h, w) into a canvas (3, H, W) with its alpha (h, w): ``width`` x ``height`` pixels around
+    (x, y), at sub-pixel positions, rotated by an angle."""
     cos, sin = math.cos(angle), math.sin(angle)
     reach_x = (abs(width * cos) + abs(height * sin)) / 2
     reach_y = (abs(width * sin) + abs(height * cos)) / 2
@@ -144,7 +144,7 @@ def paste(
     across = (torch.arange(left, right) + 0.5 - x)[None, :]
     down = (torch.arange(top, bottom) + 0.5 - y)[:, None]
     grid = torch.stack([(across * cos + down * sin) / (width / 2), (down * cos - across * sin) / (height / 2)], -1)
-    # Beyond the edge of a picture its colours go on, and its cover ends: the edge is not black.
+    # Beyond the edge of a picture its colours are replicated and its alpha is 0, so that the edge is not black.
     colour = F.grid_sample(colours[None], grid[None], padding_mode="border", align_corners=False)[0]
     amount = F.grid_sample(cover[None, None], grid[None], align_corners=False)[0, 0]
     canvas[:, top:bottom, left:right].lerp_(colour, amount.expand_as(colour))
@@ -156,7 +156,7 @@ def as_frame(canvas: Tensor) -> Frame:
 
 
 def texture(size: int, source: torch.Generator) -> Tensor:
-    """A smooth, coloured ground (3, size, size) of 30 to 150: noise at several scales."""
+    """A smooth, coloured background (3, size, size) of 30 to 150: noise at several scales."""
     ground = torch.zeros(1, 3, size, size)
     for cells, weight in ((4, 1.0), (9, 0.6), (20, 0.4), (48, 0.25)):
         coarse = torch.randn(1, 3, cells, cells, generator=source)
@@ -165,12 +165,12 @@ def texture(size: int, source: torch.Generator) -> Tensor:
 
 
 def moving_digits(world: World, count: int, split: str, scene: Scene) -> Tracks:
-    """T-MNIST (nothing changes its size) or S-MNIST (everything does): one to eight digits; one is followed."""
+    """T-MNIST (constant sizes) or S-MNIST (changing sizes): one to eight digits, one of which is the target."""
     return Tracks(tuple(_digit_track(world, split, index, scene) for index in range(count)))
 
 
 def _digit_track(world: World, split: str, index: int, scene: Scene) -> Track:
-    """Motion and grounds are the same in both worlds; only the sizes differ."""
+    """Motion and backgrounds are the same in both worlds; only the sizes differ."""
     source = generator("moving digits", split, index)
     n = int(torch.randint(1, MOST + 1, (), generator=source))
     known = digits(scene.digits, split)
@@ -192,12 +192,12 @@ OWN = (
     "astronaut.png chelsea.png coffee.png rocket.jpg motorcycle_left.png ihc.png hubble_deep_field.jpg camera.png "
     "coins.png brick.png grass.png gravel.png retina.jpg moon.png"
 )
-"""Pictures that come with scikit-image; every seventh one is kept for the test."""
+"""Pictures that come with scikit-image; every seventh is for the test."""
 
 
 @cache
 def pictures(folder: str, split: str) -> tuple[Path, ...]:
-    """Photographs to train on, or to test on: of a folder, or those that come with scikit-image and scikit-learn."""
+    """Photographs for training or test: from a folder, or those that come with scikit-image and scikit-learn."""
     if folder:
         paths = find_images(Path(folder).expanduser())
         if len(paths) < 2:
@@ -224,12 +224,12 @@ def _read(path: Path) -> Tensor:
 
 
 def random_photograph(paths: Sequence[Path], source: torch.Generator) -> Tensor:
-    """One of some photographs (3, H, W), 0 to 255."""
+    """A random photograph (3, H, W), 0 to 255."""
     return _read(paths[int(torch.randint(len(paths), (), generator=source))])
 
 
 def cut_out(photograph: Tensor, height: int, width: int, source: torch.Generator) -> Tensor:
-    """A random part of a photograph, enlarged where it is too small."""
+    """A random crop of a photograph, enlarged if it is too small."""
     enlarge = max(height / photograph.shape[-2], width / photograph.shape[-1], 1.0)
     if enlarge > 1:
         size = [math.ceil(side * enlarge) for side in photograph.shape[-2:]]

@@ -340,7 +340,7 @@ def test_a_query_tracklet_is_ranked_against_a_folder_of_tracklets(weights, here,
     assert [row[2] for row in rows[1:]] == ["gallery/near", "gallery/far"]
     assert float(rows[1][3]) == pytest.approx(0, abs=1e-3)  # the same frames
     assert "gallery/far" in (here / "out" / "matches.html").read_text()
-    assert "of its middle frame look at" in (here / "out" / "matches.html").read_text()
+    assert "of its middle frame in all frames" in (here / "out" / "matches.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -268,7 +268,7 @@ def test_an_output_named_like_a_video_is_that_video(here, capsys):
     assert made == ["done/out.mp4", "done/out.png", "done/out.csv"]
     assert sorted(p.name for p in (here / "done").iterdir()) == ["out.csv", "out.mp4", "out.png"]
     assert main([*args, "-o", "done/out.webm"]) == 2
-    assert "makes files of the kinds .mp4, .png, .csv" in capsys.readouterr().err
+    assert "writes files of the kinds .mp4, .png, .csv" in capsys.readouterr().err
 
 
 def saved(ctx, path):

@@ -1,4 +1,4 @@
-"""SE-SiamFC: Siamese tracking with networks that know about size."""
+"""SE-SiamFC: Siamese tracking with scale-equivariant networks."""
 
 from vergence.contract.about import About
 
@@ -9,9 +9,9 @@ ABOUT = About(
     venue="WACV 2021",
     tasks=("tracking",),
     summary=(
-        "A target shown once in a box is found again in every later frame by comparing features of the two. Every "
-        "convolution of the network is computed at several scales with shared weights, so that a target that grows or "
-        "shrinks moves through the features in a known way."
+        "A target given by a box in the first frame is located in later ones by comparing features of the two. Every "
+        "convolution of the network is computed at several scales with shared weights, so that a change of the "
+        "target's size shifts the features along a scale axis."
     ),
     key="sosnovik2021scale",
     links=("https://github.com/ISosnovik/SiamSE",),

@@ -1,5 +1,5 @@
-"""SE-SiamFC against its direct transcription, which draws kernels at every call and pads them to the largest scale's
-size, and against SiamFC+ of the same width: what equivariance costs.
+"""Cost of SE-SiamFC: against its direct transcription, which builds kernels at every call and pads them to the size of
+the largest scale, and against SiamFC+ of the same width.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from vergence.tracking.sesiam.model import SiameseNetwork, build
 
 
 def contests() -> Iterator[Contest]:
-    """Inference on the three crops of a frame, with the template known, and steps of training; published size."""
+    """Inference on the three crops of a frame, with precomputed template features, and training steps; published
+    size."""
     rivals = {"direct": _direct_frame(), "SiamFC+": _frame("siamfc+")}
     yield Contest("frame", "a frame (three crops), float32", _frame("se-siamfc"), rivals)
     halved = {name: _half(run) for name, run in rivals.items()}
@@ -30,7 +31,7 @@ def contests() -> Iterator[Contest]:
 
 @cache
 def network(name: str, size: str) -> SiameseNetwork:
-    """With the released connection and weights drawn by chance, which cost what trained ones do."""
+    """With the released connection and random weights, which cost the same as trained ones."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         tracker = build(name, size=size, connection="correlation")
@@ -49,7 +50,7 @@ def pairs(size: str, count: int) -> tuple[Tensor, Tensor]:
 
 
 def direct(tracker: SiameseNetwork, images: Tensor, training: bool) -> Tensor:
-    """The features that a network's direct transcription gives, with its weights and statistics."""
+    """The features of a network's direct transcription, with its weights and statistics."""
     plan, trunk = tracker.plan, tracker.trunk
     weights = dict([*trunk.named_parameters(), *trunk.named_buffers()])
     border = plan.borders[0 if training else 1]

@@ -1,4 +1,4 @@
-"""What the paper says that can be found false."""
+"""The paper's claims, as tests that can fail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vergence.tracking.siamese import shift_out
 from vergence.tracking.synth import moving_digits
 
 SEEDS = 3
-"""Trainings of each kind that a comparison takes."""
+"""Number of training runs per variant in a comparison."""
 
 _TABLE = "Main paper, T/S-MNIST table"
 
@@ -34,11 +34,11 @@ def _beats(trained: str, tested: str, paper: str) -> Claim:
 
 
 def shift_error(of: Mapping[str, Any]) -> float:
-    """The mean distance in pixels between how far a still frame moved and how far the response's peak did."""
+    """Mean difference in pixels between the shift of a still frame and that of the response's peak."""
     still = moving_digits("t-mnist", 1, "test", Scene(size=160, digit=26, frames=2)).sequences[0]
-    given = np.arange(-24.0, 25.0, 4.0)
-    shifts = shift_out(of["run"], still.frames[0], still.boxes[0].tolist(), given)
-    return float(np.mean([np.abs(out - given).mean() for out in shifts]))
+    steps = np.arange(-24.0, 25.0, 4.0)
+    shifts = shift_out(of["run"], still.frames[0], still.boxes[0].tolist(), steps)
+    return float(np.mean([np.abs(out - steps).mean() for out in shifts]))
 
 
 CLAIMS: tuple[Claim, ...] = (

@@ -1,8 +1,8 @@
-"""What holds by construction, and to which digit: equivariance of layers, stacks and the connection, both directions
-of Theorem 1, the start from an ordinary network, and the sizes of Tables 1 and 2.
+"""Exact claims, with their accuracy: equivariance of layers, stacks and the connection, both directions
+of Theorem 1, initialisation from an ordinary network, and the sizes of Tables 1 and 2.
 
-Scale is only sampled, so its equivariance has an error. It is that of interpolation and of cut-off filters: it is
-measured on pictures smooth enough to be rescaled by taking every second pixel, and beside plain convolution's.
+Scale is only sampled, so its equivariance has an error, from interpolation and truncated filters. It is measured on
+pictures smooth enough to be rescaled by taking every second pixel, and compared with plain convolution's.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from vergence.tracking.sesiam.bench import direct
 from vergence.tracking.sesiam.model import build
 
 ROUNDING = 1e-9
-"""Two ways to compute one thing agree to this in float64; sums over channels and scales leave a digit less."""
+"""Tolerance in float64; sums over channels and scales lose one more digit than usual."""
 OCTAVE = (1.0, math.sqrt(2), 2.0)
 SIDE = 15
-"""Of the largest kernel, so that nothing of its functions is cut off at scale 2."""
+"""Side of the largest kernel, so that no basis function is truncated at scale 2."""
 AROUND: tuple[Border, Border] = ("circular", "circular")
 
 
 def _smooth(side: int, channels: int = 1) -> Tensor:
-    """Noise without detail finer than 4 pixels, in a frame of nothing: (1, channels, side, side)."""
+    """Smooth noise, without detail finer than 4 pixels, with a zero border: (1, channels, side, side)."""
     x = noise(1, channels, side, side, seed="picture")
     x = gaussian_smooth(x, 25, 3.0)  # 25 places, from -3 to 3 deviations of 4 pixels
     return x / x.std()
 
 
 def _missed(result: Tensor, expected: Tensor, margin: int) -> float:
-    """The squared error relative to what was expected, away from the border."""
+    """Relative squared error, away from the border."""
     inner = (..., slice(margin, -margin), slice(margin, -margin))
     return float((result[inner] - expected[inner]).square().sum() / expected[inner].square().sum())
 
@@ -50,7 +50,7 @@ def _missed(result: Tensor, expected: Tensor, margin: int) -> float:
 
 
 def stack_follows_shifts(_: Evidence) -> float:
-    """Layers of both kinds with the border on the other side: shifting the picture shifts what they give."""
+    """Layers of both kinds with the border on the other side: shifting the picture shifts their output."""
     first = filled(LiftingConv2d(3, 16, 7, OCTAVE, 3, padding=3, borders=AROUND), "first")
     second = filled(ScaleConv2d(16, 5, 5, OCTAVE, 3, extent=2, padding=2, borders=AROUND), "second")
     x = noise(1, 3, 24, 21, seed="shifted")
@@ -73,7 +73,7 @@ def connection_follows_shifts(_: Evidence) -> float:
 
 
 def _halved(run: nn.Module, x: Tensor, small: int, large: int) -> float:
-    """How far what a picture of half the size gives at one scale is from what the picture gives at another."""
+    """Error between the response to a picture of half the size at one scale and that to the picture at another."""
     with torch.no_grad():
         before, after = run(x), run(x[..., ::2, ::2])
     return _missed(after[:, :, small], before[:, :, large, ::2, ::2], 14)
@@ -106,7 +106,7 @@ def _ordinary() -> nn.Module:
 
 
 def plain_convolution_does_not(_: Evidence) -> float:
-    """How many times as far from equivariant the same stack is with ordinary convolutions."""
+    """Ratio of the equivariance error of the same stack with ordinary convolutions."""
     x = _smooth(129)
     return _halved(_ordinary(), x, 0, 0) / _halved(_stack(), x, 0, 2)
 
@@ -151,7 +151,7 @@ def theorem_forward(_: Evidence) -> float:
 
 
 def theorem_backward(_: Evidence) -> float:
-    """How many times as far off it is with ordinary features, or with correlation instead: the lesser of both."""
+    """Ratio of the error with ordinary features, or with correlation instead: the smaller of both."""
     broken = min(_response_error(_ordinary(), 0, 0, 2.0), _response_error(_stack(), 0, 2, 1.0))
     return broken / _response_error(_stack(), 0, 2, 2.0)
 
@@ -171,8 +171,8 @@ def _response_error(features: nn.Module, small: int, large: int, factor: float) 
 
 
 def start_is_exact(_: Evidence) -> float:
-    """How far the smallest scale of SE-SiamFC, started from SiamFC and SiamFC+, is from their features; its stem has a
-    basis of side 13, its scales are not mixed but cut to the first."""
+    """Difference of SE-SiamFC's smallest scale, initialised from SiamFC and SiamFC+, from their features; its stem has
+    a basis of side 13, its scales are not mixed but cut to the first."""
     return max(_start_error("siamfc", "mnist", 0.17), _start_error("siamfc+", "otb", 0.25, stem_size=13))
 
 

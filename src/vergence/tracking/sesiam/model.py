@@ -1,4 +1,4 @@
-"""Siamese trackers: one network describes the template and the search region, a connection compares the two.
+"""Siamese trackers: one network computes features of template and search region, a connection compares them.
 
 SiamFC (shallow, and AlexNet's), SiamFC+ (residual units that crop themselves) and SE-SiamFC, the same with
 scale-convolutions, at the sizes of the supplement's Tables 1 and 2 and at a small one.
@@ -40,10 +40,10 @@ CONNECTIONS = ("correlation", "scale-convolution")
 def build(
     name: str, *, size: str = "otb", connection: str | None = None, width: float = 1.0, **options: Any
 ) -> SiameseNetwork:
-    """A tracker's network by name (siamfc, siamfc+, se-siamfc) and size (tiny, mnist, otb).
+    """Builds a tracker's network by name (siamfc, siamfc+, se-siamfc) and size (tiny, mnist, otb).
 
     At ``mnist`` and ``tiny`` the first and last are shallow; at ``otb``, siamfc is AlexNet's and the others are
-    residual. ``connection`` is that of the paper's tables when not given. ``options`` are fields of `Plan`.
+    residual. ``connection`` defaults to that of the paper's tables. ``options`` are fields of `Plan`.
     """
     _known("size of tracking networks", size, SIZES)
     _known(f"network of size {size!r}", name, MAKERS[size])
@@ -63,9 +63,9 @@ def build(
 
 
 def configured(model: ModelConfig) -> SiameseNetwork:
-    """The network that settings name."""
+    """Builds the network described by the settings."""
     kept = {}
-    if model.outer_pooling == "none":  # sizes along a scale axis that is kept are whole steps of it
+    if model.outer_pooling == "none":  # target sizes along a kept scale axis are whole steps of it
         scales = SIZES[model.size].scales
         kept["targets"] = (scales[0] / scales[1], 1.0, scales[1] / scales[0])
     return build(
@@ -82,7 +82,7 @@ def configured(model: ModelConfig) -> SiameseNetwork:
 
 
 def _check(plan: Plan) -> None:
-    """Refuse what no network can be made of."""
+    """Raises an error for options that do not fit together."""
     try:
         kernel_sizes(plan.size, plan.scales)
         kernel_sizes(plan.stem_size, plan.scales)
@@ -98,10 +98,10 @@ def _known(kind: str, word: str, known: Collection[str]) -> None:
 
 
 class SiameseNetwork(nn.Module):
-    """The response of a search region to a template, (B, h, w) logits: where the target is."""
+    """The response of a search region to a template: logits (B, h, w) of the target's position."""
 
     stride = 8
-    """Pixels of the search region from one cell of the response to the next."""
+    """Stride of the response, in pixels of the search region."""
 
     def __init__(self, trunk: nn.Module, plan: Plan, connection: str) -> None:
         super().__init__()
@@ -111,31 +111,31 @@ class SiameseNetwork(nn.Module):
         """Along the response's scale axis, the target's size as a multiple of the template's."""
 
     def forward(self, template: Tensor, search: Tensor) -> Tensor:
-        """Crops (B, 3, H, W) of both, or one template for all: the greatest response over scales, (B, h, w)."""
+        """Maximum over scales of the response (B, h, w), for crops (B, 3, H, W) of both, or one template for all."""
         return self.connect(self.features(template), self.features(search)).amax(1)
 
     def features(self, images: Tensor) -> Tensor:
-        """Crops (B, 3, H, W) described: (B, C, h, w), or (B, C, S, h, w) where scales are kept up to the end.
+        """Features (B, C, h, w) of crops (B, 3, H, W), or (B, C, S, h, w) if scales are kept.
 
-        On a CPU, autocast to bfloat16 takes two thirds of the time where the processor multiplies in it."""
+        On a CPU, autocast to bfloat16 takes two thirds of the time if the processor supports it."""
         maps: Tensor = self.trunk(images.contiguous(memory_format=torch.channels_last)).to(images.dtype)
         if maps.dim() == 5 and self.plan.outer_pooling != "none":
             return scale_pool(maps, self.plan.outer_pooling)
         return maps
 
     def connect(self, template: Tensor, search: Tensor) -> Tensor:
-        """Features of both compared: (B, scales, h, w). Thousands of products are added up: in full precision."""
+        """Compares features of both: (B, scales, h, w). In full precision, since thousands of products are summed."""
         with full_precision(search):
             if self.connection == "correlation":
-                if search.dim() == 5:  # scales as channels: each meets its own
+                if search.dim() == 5:  # scales as channels, each compared with itself
                     template, search = template.flatten(1, 2), search.flatten(1, 2)
                 return self.plan.gain * cross_correlation(template, search).unsqueeze(1)
             factors = [1 / target for target in self.scales]
             return self.plan.gain * nonparametric_scale_convolution(template, search, factors, self.plan.step)
 
     def start_from(self, plain: SiameseNetwork) -> None:
-        """Take over the weights of an ordinary network of the same size: at the smallest scale this one then computes
-        what that one does, as far as the basis can (Sec. 2 of the supplement)."""
+        """Initialises from an ordinary network of the same size: at the smallest scale this one then computes the same,
+        as far as the basis allows (Sec. 2 of the supplement)."""
         sources = dict(plain.named_modules())
         for name, module in self.named_modules():
             source = sources.get(name)
@@ -182,7 +182,7 @@ class ScaleShallow(nn.Sequential):
 
 
 class Alex(nn.Sequential):
-    """SiamFC's own: AlexNet without padding, its second, fourth and fifth layer in two groups."""
+    """SiamFC's AlexNet without padding, its second, fourth and fifth layer in two groups."""
 
     def __init__(self, plan: Plan) -> None:
         a, b, c, d, e = (int(w * plan.widths[0] / 64) for w in (96, 256, 384, 384, 256))
@@ -196,9 +196,9 @@ class Alex(nn.Sequential):
 
 
 class Unit(nn.Module):
-    """A residual bottleneck that crops one place of each border after the sum, where padding was seen.
+    """A residual bottleneck that crops the border cells affected by padding after the sum.
 
-    In evaluation those places are not computed. In training they are, for the norms count them.
+    In evaluation those cells are not computed. In training they are, since the norms include them.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class Unit(nn.Module):
         return cropped(x, 1) if self.shortcut is None else self.shortcut(x, 1)
 
     def _added(self, low: Tensor, x: Tensor) -> Tensor:
-        """The sum, scale by scale, into the shortcut's room: what the wide 1x1 gives is never held."""
+        """Adds scale by scale into the shortcut's memory, so that the output of the wide 1x1 is never stored."""
         (weight,), bias = self.expand.folded(low)
         kernels, shift = self.conv.folded(low)
         out = self._side(x) + bias.view(-1, *[1] * (x.dim() - 2))
@@ -276,13 +276,13 @@ class Residual(nn.Module):
         return over_scales(whole, len(each[0])) if isinstance(self.stem.norm, ScaleBatchNorm2d) else whole
 
     def _picture(self, x: Tensor) -> list[Tensor]:
-        """One picture, and each scale as far as it can go alone: what is at work then stays in the cache."""
+        """Processes one picture and one scale at a time as far as possible, so that the data stays in the cache."""
         maps = [halved(kernel(x)) for (kernel,) in self.stem.prepared(2)]
         return _staged(self.stage3, _staged(self.stage2, maps))
 
 
 def _staged(stage: nn.Sequential, maps: Sequence[Tensor]) -> list[Tensor]:
-    """A stage of the residual network; its first unit alone may look at several scales."""
+    """A stage of the residual network; only its first unit may use several scales."""
     first, *others = stage
     assert isinstance(first, Unit)
     whole = None
@@ -313,7 +313,7 @@ class PlainLayers:
         return nn.MaxPool2d(2)
 
     def unit(self, inputs: int, width: int, extent: int = 1, rectified: bool = True, pooling: str = "none") -> Unit:
-        """A bottleneck; ``extent`` and ``pooling`` mean nothing without scales."""
+        """A bottleneck; ``extent`` and ``pooling`` have no effect without scales."""
         order = self.plan.order
         conv = PlainConv2d(width, width, order, 1, order // 2, borders=self.plan.borders)
         shortcut = None if inputs == 4 * width else self._pointwise(inputs, 4 * width, False)
@@ -327,7 +327,7 @@ class PlainLayers:
 
 
 class ScaleLayers:
-    """Scale-convolutions in their places."""
+    """Scale-convolutions instead of ordinary ones."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -1,4 +1,4 @@
-"""What the trained trackers do: curves, attributes, the shifts of Figure 1, and a strip of tracks that plays."""
+"""Pictures of trained trackers: curves, attributes, the shifts of Figure 1, and an animated strip of tracks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from vergence.tracking.siamese import Tracker, shift_out, together
 
 Ctx = Context[Config, NoFacts]
 SHOWN = 5
-"""Sequences of each world that pictures are made of."""
+"""Number of sequences per world in pictures."""
 TITLES = {"_t": "T-MNIST", "_s": "S-MNIST"}
 
 
 def draw(ctx: Ctx, models: Mapping[str, SiameseNetwork], clips: Clips) -> Sequence[Artifact]:
-    """All pictures of a report."""
+    """Draws all pictures of a report."""
     few = clips.only(SHOWN)
     followed = {
         SETTINGS.label(name): follow(few.tracks, partial(Tracker, model, ctx.config.inference), together, ctx.cancelled)
@@ -54,20 +54,20 @@ def _scores(ctx: Ctx, few: Clips, passes: Mapping[str, Sequence[Pass]]) -> list[
     table = {name: by_attribute(some, attributes) for name, some in passes.items()}
     if any(table.values()):
         path = drawing.attributes(ctx.folder / "attributes.png", table)
-        artifacts.append(Artifact("image", path, "By what makes sequences hard, as the data set or its boxes say."))
+        artifacts.append(Artifact("image", path, "By attribute of the sequences, from the data set or from its boxes."))
     return artifacts
 
 
 def _shifts(ctx: Ctx, models: Mapping[str, SiameseNetwork], few: Clips) -> Artifact:
-    given, still = np.arange(-28.0, 29.0, 2.0), few.tracks[0]
+    steps, still = np.arange(-28.0, 29.0, 2.0), few.tracks[0]
     frame, box = still.frames[0], still.boxes[0].tolist()
-    shifts = {name: shift_out(model, frame, box, given) for name, model in models.items()}
+    shifts = {name: shift_out(model, frame, box, steps) for name, model in models.items()}
     caption = "Figure 1: the window of a still frame is moved; the peak of the response should move as far."
-    return Artifact("image", drawing.shifts(ctx.folder / "shifts.png", given, shifts), caption)
+    return Artifact("image", drawing.shifts(ctx.folder / "shifts.png", steps, shifts), caption)
 
 
 def _strip(ctx: Ctx, few: Clips, followed: Mapping[str, Sequence[Followed]]) -> Artifact:
-    """Of the last world, the sequence in which the target's size changes most."""
+    """Draws the sequence of the last world in which the target's size changes most."""
     tracks = few.tracks
     first = len(tracks) - len(tracks) // 2 if len(few.worlds) > 1 else 0
     number = max(range(first, len(tracks)), key=lambda n: _spread(tracks[n].boxes))
@@ -78,10 +78,10 @@ def _strip(ctx: Ctx, few: Clips, followed: Mapping[str, Sequence[Followed]]) -> 
         boxes = {name: some[number].boxes[index] for name, some in followed.items()}
         rows.append([drawing.boxed(frame, {"truth": truth, name: box}, name) for name, box in boxes.items()])
     path = drawing.strip(ctx.folder / "track.gif", rows)
-    return Artifact("image", path, f"{track.name}: white is the truth, blue what the tracker says.")
+    return Artifact("image", path, f"{track.name}: white is the truth, blue the tracker.")
 
 
 def _spread(boxes: Array) -> float:
-    """How much a target's size changes."""
+    """Range of a target's size."""
     sizes = boxes[:, 2][np.isfinite(boxes[:, 2])]
     return float(sizes.max() / max(sizes.min(), 1e-6)) if len(sizes) else 0.0

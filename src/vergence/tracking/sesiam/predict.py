@@ -1,4 +1,5 @@
-"""A user's video: boxes on the first frame are followed to the last, drawn into a video and listed in a table."""
+"""Tracking in a user's video: boxes of the first frame are tracked to the last, drawn into a video and listed in a
+table."""
 
 from __future__ import annotations
 
@@ -50,15 +51,15 @@ class Followed(Result):
     boxes: NDArray[np.float64]
     """Left, top, width and height of every target in every frame, in pixels: (T, N, 4)."""
     scores: NDArray[np.float64]
-    """How sure the tracker is, from 0 to 1: (T, N); 1 in the first frame, which was given."""
+    """Confidence from 0 to 1: (T, N); 1 in the first frame, where the boxes are given."""
     speed: float
     """Frames tracked per second, all targets together; 0 for a single frame."""
     lost: int
     """Frames that could not be read."""
     memory: int
-    """The most memory that the process held, in bytes."""
+    """Peak memory of the process, in bytes."""
     kept: tuple[bytes, ...]
-    """Of a camera, which cannot be read again: the frames as JPEG files."""
+    """For a camera, which cannot be read again: the frames as JPEG files."""
 
     def summary(self) -> Mapping[str, Any]:
         frames, targets = self.scores.shape
@@ -73,7 +74,7 @@ class Followed(Result):
 
 
 def follow(ctx: Ctx, network: SiameseNetwork, inputs: Inputs) -> Followed:
-    """Follow boxes from the first frame of a user's video to its last."""
+    """Tracks boxes from the first frame of a user's video to its last."""
     video = opened(inputs.video)
     stream = iter(video)
     first = next(stream, None)
@@ -91,8 +92,8 @@ def follow(ctx: Ctx, network: SiameseNetwork, inputs: Inputs) -> Followed:
     return Followed(
         video.name,
         video.fps,
-        np.array([[found.box for found in places] for places in run.places]),
-        np.array([[found.score for found in places] for places in run.places]),
+        np.array([[state.box for state in places] for places in run.places]),
+        np.array([[state.score for state in places] for places in run.places]),
         (len(run.places) - 1) / run.seconds if run.seconds else 0.0,
         video.lost,
         peak(),
@@ -101,13 +102,13 @@ def follow(ctx: Ctx, network: SiameseNetwork, inputs: Inputs) -> Followed:
 
 
 def opened(source: Path) -> Video:
-    """A file or folder of that name, or the camera of that number."""
+    """Opens the file or folder of that name, or the camera of that number."""
     text = str(source)
     return open_video(int(text) if text.isdigit() and not source.exists() else source)
 
 
 class _Run:
-    """Follows targets while the frames go by: nothing but the boxes is kept, and of a camera the frames."""
+    """Tracks targets over a stream of frames; keeps only the boxes, and for a camera the frames."""
 
     def __init__(self, ctx: Ctx, network: SiameseNetwork, video: Video, boxes: Sequence[Box], most: int) -> None:
         self.ctx, self.video, self.boxes, self.most = ctx, video, boxes, most
@@ -131,7 +132,7 @@ class _Run:
                 self._keep(frame, self._step(frame, first.shape))
                 self.ctx.progress.update(task, len(self.places))
         except KeyboardInterrupt:
-            if self.video.length is not None:  # a camera goes on until someone stops it, and keeps what it has
+            if self.video.length is not None:  # a camera runs until it is stopped; results so far are kept
                 raise
         self.ctx.progress.finish(task)
 
@@ -159,7 +160,7 @@ class _Run:
 
 
 def render(ctx: Ctx, inputs: Inputs, result: Followed) -> Sequence[Artifact]:
-    """An annotated video, some of its frames as a picture, and a table of boxes and scores."""
+    """Writes an annotated video, a few of its frames as a picture, and a table of boxes and scores."""
     stem = inputs.video.stem or "video"
     count = len(result.boxes)
     wanted = {round(i * (count - 1) / 5) for i in range(6)}
@@ -182,14 +183,14 @@ def render(ctx: Ctx, inputs: Inputs, result: Followed) -> Sequence[Artifact]:
     ]
     table = write_table(ctx.folder / f"{stem}.csv", COLUMNS, rows)
     return [
-        Artifact("video", shown, _told(result)),
+        Artifact("video", shown, _summary(result)),
         Artifact("image", still, "The targets in six frames of the video."),
         Artifact("table", table, f"One row per frame and target: {', '.join(COLUMNS)}."),
     ]
 
 
 def _frames(source: Path, result: Followed) -> Iterator[Frame]:
-    """The frames that were tracked, once more."""
+    """Iterates over the tracked frames again."""
     if result.kept:
         return (np.asarray(decode_picture(io.BytesIO(file), source).convert("RGB")) for file in result.kept)
     return iter(opened(source))
@@ -207,7 +208,7 @@ def _drawn(frame: Frame, boxes: NDArray[np.float64], scores: NDArray[np.float64]
 
 
 def _strip(path: Path, frames: Sequence[Frame], numbers: Sequence[int]) -> Path:
-    """Frames side by side, three in a row."""
+    """Draws frames side by side, three per row."""
     panels = [
         Panel(fitted(torch.from_numpy(frame.copy()).permute(2, 0, 1), 480), f"frame {number}")
         for frame, number in zip(frames, numbers, strict=False)
@@ -215,8 +216,8 @@ def _strip(path: Path, frames: Sequence[Frame], numbers: Sequence[int]) -> Path:
     return grid(path, [panels[i : i + 3] for i in range(0, len(panels), 3)], side=3.2)
 
 
-def _told(result: Followed) -> str:
-    """What was done, in one sentence."""
+def _summary(result: Followed) -> str:
+    """A one-sentence summary of the run."""
     frames, targets = result.scores.shape
     parts = [f"{frames} frames with {targets} target{'' if targets == 1 else 's'}"]
     if result.speed:
@@ -232,7 +233,7 @@ def _told(result: Followed) -> str:
 
 
 def chosen(frame: Frame, name: str) -> list[Box]:
-    """Boxes that a person drags on the first frame; where there is no display, a sentence on how to give them."""
+    """Boxes that the user draws on the first frame; without a display, an error that says how to give them."""
     height, width = frame.shape[:2]
     how = f"no box to follow in {name}: give --box x,y,width,height in the pixels of its {width} x {height} frames"
     if not (sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):

@@ -1,4 +1,4 @@
-"""SE-SiamFC's settings: configs, inputs, sizes of networks, presets, variants, metrics, and the paper's own figures."""
+"""SE-SiamFC's settings: configs, inputs, sizes of networks, presets, variants, metrics, and reported numbers."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ Borders = tuple[Literal["zeros", "circular"], Literal["zeros", "circular"]]
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The network."""
+    """The network and its size."""
 
     name: Literal["siamfc", "siamfc+", "se-siamfc"] = "se-siamfc"
     """Plain and shallow (AlexNet's at the size otb), plain and residual (otb alone; siamfc at the others), or with
     scale-convolutions."""
     size: Literal["tiny", "mnist", "otb"] = "otb"
-    """The supplement's Table 2 (otb), its Table 1 (mnist), or a quarter of the width with half of the pixels (tiny)."""
+    """The supplement's Table 2 (otb), its Table 1 (mnist), or a quarter of the width at half the resolution (tiny)."""
     connection: Literal["own", "correlation", "scale-convolution"] = "own"
-    """How features meet: own is that of the paper's tables, which for se-siamfc is the scale-convolution; the released
-    network has correlation."""
+    """Comparison of features: own is that of the paper's tables, which for se-siamfc is the scale-convolution; the
+    released network uses correlation."""
     width: float = 1.0
-    """The factor of the number of channels."""
+    """Multiplier of the number of channels."""
     outer_pooling: Pooling = "max"
-    """se-siamfc: what becomes of the scales before the connection."""
+    """se-siamfc: pooling over scales before the connection."""
     extent: int = 2
-    """se-siamfc at otb: scales that the first 1x1 kernel reaches."""
+    """se-siamfc at otb: number of scales in the first 1x1 kernel."""
     stem_size: int = 9
-    """se-siamfc at otb: the stem's largest kernel; from 13 on an ordinary 7x7 stem can be taken over whole."""
+    """se-siamfc at otb: side of the stem's largest kernel; from 13 on it can represent any ordinary 7x7 stem."""
     borders: Borders = ("circular", "zeros")
-    """What lies beyond the border of maps, in training and in use."""
+    """Padding of maps, in training and in evaluation."""
     radius: float = 2.0
-    """Cells of the response within which the target counts as found, along both axes together."""
+    """Radius of positive labels in the response, in cells (L1 distance)."""
 
     def __post_init__(self) -> None:
         if not (0 < self.width <= 16 and self.extent >= 1 and self.stem_size >= 3 and self.radius >= 0):
@@ -56,22 +56,22 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class Sequences:
-    """Sequences to learn from and to judge on."""
+    """Source of the training and test sequences."""
 
     source: Source = EMBEDDED
     """embedded, got10k:PATH, otb2013:PATH, otb50:PATH, otb100:PATH, vot2016:PATH, vot2017:PATH, vot2018:PATH,
     vot:PATH, lasot:PATH, folder:PATH, or a plain PATH to frames with a groundtruth.txt."""
     world: World = "t-mnist"
-    """embedded: what is trained on. Digits that move, digits that move and change their size (both are judged on both),
-    or things cut from photographs."""
+    """embedded: training world. Digits that move, digits that move and change size (both are tested on both), or
+    cut-outs of photographs."""
     scene: Scene = Scene()
-    """embedded: what it looks like."""
+    """embedded: sizes and sources of the scenes."""
     sequences: int = 1000
-    """embedded: sequences to train on."""
+    """embedded: number of training sequences."""
     tests: int = 100
-    """embedded: sequences of each world to judge on; half as many to validate."""
+    """embedded: number of test sequences per world; half as many for validation."""
     most: int = 0
-    """Of other data: the number of sequences to judge on, at most (0: all)."""
+    """Other data: largest number of test sequences (0: all)."""
     pairs: Augmentation = Augmentation()
 
     def __post_init__(self) -> None:
@@ -91,22 +91,22 @@ class Config:
     train: Training = Training()
     inference: Inference = Inference()
     pretrained: str = ""
-    """se-siamfc: a weights file of the ordinary network of this size to start from."""
+    """se-siamfc: a weights file of the ordinary network of this size for initialisation."""
     seed: int = 0
-    """Decides everything random."""
+    """Random seed of everything."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """A video and what to follow in it."""
+    """A video and the targets to track."""
 
     video: Video
     """A video file, a folder of frames, or a camera's number."""
     box: tyro.conf.UseAppendAction[Boxes] = ()
-    """A target in the first frame, as x,y,width,height in pixels; again for every other target. If none is given, a
-    window opens to draw boxes in, where there is a display."""
+    """A target in the first frame, as x,y,width,height in pixels; repeat it for more targets. If none is given and
+    there is a display, a window opens to draw boxes in."""
     frames: int = 0
-    """The number of frames to stop after (0: at the end; of a camera, at Ctrl-C)."""
+    """Number of frames to track (0: all; for a camera, until Ctrl-C)."""
 
     def __post_init__(self) -> None:
         if self.frames < 0:
@@ -118,7 +118,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a network is made of. Kernels of the plain ones have sides of ``order`` places, and a weight for each."""
+    """Architecture of a network. Kernels of the plain ones have a side of ``order``, with one weight per cell."""
 
     widths: tuple[int, ...]
     template_size: int = 127
@@ -131,25 +131,25 @@ class Plan:
     stem_size: int = 9
     """The smallest scale's kernel holds all of a 7x7 stem from 13 on; the released network has 9."""
     extent: int = 2
-    """Scales that the first 1x1 kernel of the residual network reaches."""
+    """Number of scales in the first 1x1 kernel of the residual network."""
     inner_pooling: Pooling = "max"
-    """What becomes of the scales at the start of the residual network's second stage."""
+    """Pooling over scales at the start of the residual network's second stage."""
     outer_pooling: Pooling = "max"
-    """What becomes of them before the connection; with none it compares functions of scale and place."""
+    """Pooling before the connection; with none it compares functions of scale and position."""
     targets: tuple[float, ...] = (1 / 1.2, 1.0, 1.2)
     """Sizes of the target that scale-convolution looks for, as multiples of the template's."""
     borders: Borders = ("circular", "zeros")
-    """Beyond the border of maps, in training and in evaluation."""
+    """Padding of maps, in training and in evaluation."""
     gain: float = 0.1
-    """The factor of responses, so that the logistic loss starts in its slope."""
+    """Factor on responses, so that the logistic loss does not start saturated."""
 
     @property
     def step(self) -> float | None:
-        """How much a scale is larger than the one before; nothing if there is but one."""
+        """Ratio of neighbouring scales; none if there is only one."""
         return self.scales[1] / self.scales[0] if len(self.scales) > 1 else None
 
     def scaled(self, width: float) -> Plan:
-        """With the number of channels multiplied by ``width``, in eights."""
+        """A copy with the channels multiplied by ``width``, rounded to multiples of 8."""
         if not width > 0:
             raise VergenceError(f"width is a positive multiple of the channels, got {width}")
         return replace(self, widths=tuple(max(8, round(w * width / 8) * 8) for w in self.widths))
@@ -164,11 +164,11 @@ SIZES: Mapping[str, Plan] = {
 # Presets and variants ------------------------------------------------------------------------------------------------
 
 ORIGINAL = Inference(step=1.0375, damping=0.59, penalty=0.9745, window=0.176)
-"""SiamFC's own settings, which the paper's T/S-MNIST experiment follows."""
+"""SiamFC's training settings, which the paper's T/S-MNIST experiment follows."""
 
 
 def _decaying(first: float, last: float, units: int) -> Schedule:
-    """From one rate to another, by the same factor per epoch."""
+    """Exponential decay from one learning rate to another, by a constant factor per epoch."""
     return Schedule("exponential", unit="epoch", gamma=(last / first) ** (1 / (units - 1)))
 
 
@@ -284,9 +284,9 @@ SETTINGS = Settings(
     METRICS,
     inputs=Inputs,
     embedded=(
-        "Embedded: up to eight digits wander over a coloured ground, and one of them is followed. In T nothing changes "
-        "its size; in S everything swings between two thirds and one and a half of it. The digits that are judged on "
-        "are none of those trained on."
+        "Embedded: up to eight digits move over a coloured background, and one of them is the target. In T sizes are "
+        "constant; in S they oscillate between two thirds and one and a half. Test digits are not in the training "
+        "set."
     ),
     reported=REPORTED,
     published={

@@ -35,7 +35,7 @@ from vergence.tracking.synth import moving_digits
 
 Ctx = Context[Config, NoFacts]
 WORLDS: Mapping[World, str] = {"t-mnist": "_t", "s-mnist": "_s"}
-"""Worlds of digits, and how their metrics end."""
+"""Worlds of digits, and the suffixes of their metrics."""
 
 
 class SESiamSystem(System[Config, NoFacts, SiameseNetwork, Clips, Followed]):
@@ -49,8 +49,8 @@ class SESiamSystem(System[Config, NoFacts, SiameseNetwork, Clips, Followed]):
         asked, plan = ctx.config.data, SIZES[ctx.config.model.size]
         if split != "train" and asked.source == EMBEDDED:
             return embedded_clips(asked, split)
-        own = partial(embedded_tracks, asked, asked.world, asked.sequences, split)
-        tracks = read(asked.source, self.layouts, split, embedded=own)
+        generated = partial(embedded_tracks, asked, asked.world, asked.sequences, split)
+        tracks = read(asked.source, self.layouts, split, embedded=generated)
         if split == "train":
             return Pairs(tracks, plan.template_size, plan.search_size, asked.pairs)
         return Clips({"": tracks}).only(asked.most or len(tracks.sequences))
@@ -70,7 +70,7 @@ class SESiamSystem(System[Config, NoFacts, SiameseNetwork, Clips, Followed]):
         return {"range": [0, 1], "mean": MEAN, "std": STD, "template": plan.template_size, "search": plan.search_size}
 
     def load_pretrained(self, config: Config, model: SiameseNetwork, state: Mapping[str, Any]) -> str:
-        """Start a scale-equivariant network from an ordinary one (Sec. 2 of the supplement)."""
+        """Initialises a scale-equivariant network from an ordinary one (Sec. 2 of the supplement)."""
         if config.model.name != "se-siamfc":
             raise VergenceError(f"only se-siamfc starts from an ordinary network; this is {config.model.name}")
         plain = configured(replace(config.model, name="siamfc+", connection="own"))
@@ -115,7 +115,7 @@ def embedded_tracks(asked: Sequences, world: World, count: int, split: str) -> T
 
 
 def embedded_clips(asked: Sequences, split: str) -> Clips:
-    """Embedded sequences to judge on: digits in both of their worlds, whichever was trained on."""
+    """Embedded test sequences: digits in both worlds, whichever was trained on."""
     count = asked.tests if split == "test" else max(asked.tests // 2, 1)
     worlds: Mapping[World, str] = {"natural": ""} if asked.world == "natural" else WORLDS
     return Clips({ending: embedded_tracks(asked, world, count, split) for world, ending in worlds.items()})
