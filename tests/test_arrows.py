@@ -12,21 +12,22 @@ ROOMS = {p.parent.parent.name for p in ROOT.glob("*/*/system.py")}
 BELOW = {
     "_version": set(),
     "core": set(),
+    "reading": {"core"},
     "ops": set(),
     "metrics": {"core", "ops"},
     "nn": {"core", "ops"},
-    "search": {"core", "ops", "metrics"},
+    "search": {"core", "reading", "ops", "metrics"},
     "reference": {"core", "ops"},
-    "contract": {"core"},
-    "data": {"core", "contract", "ops", "metrics"},
+    "contract": {"core", "reading"},
+    "data": {"core", "reading", "contract", "ops", "metrics"},
     "drawing": {"core", "contract", "data"},
-    "room": {"core", "contract", "ops", "metrics", "nn", "search", "reference", "data", "drawing", "room"},
+    "room": {"core", "reading", "contract", "ops", "metrics", "nn", "search", "reference", "data", "drawing", "room"},
     "catalogue": {"core", "contract"},
-    "runs": {"_version", "core", "contract", "catalogue"},
-    "engine": {"_version", "core", "contract", "catalogue", "runs"},
-    "studies": {"_version", "core", "contract", "catalogue", "runs", "engine"},
-    "report": {"_version", "core", "contract", "catalogue", "runs", "engine", "studies"},
-    "tools": {"_version", "core", "contract", "catalogue", "runs", "engine", "data"},
+    "runs": {"_version", "core", "reading", "contract", "catalogue"},
+    "engine": {"_version", "core", "reading", "contract", "catalogue", "runs"},
+    "studies": {"_version", "core", "reading", "contract", "catalogue", "runs", "engine"},
+    "report": {"_version", "core", "reading", "contract", "catalogue", "runs", "engine", "studies", "drawing"},
+    "tools": {"_version", "core", "reading", "contract", "catalogue", "runs", "engine", "data"},
 }
 BELOW["api"] = {*BELOW["studies"], "studies", "report", "tools", "nn"}
 BELOW["app"] = {*BELOW["api"], "api", "data"}
@@ -97,6 +98,44 @@ def test_imports_follow_the_arrows(path):
 )
 def test_the_check_itself_can_fail(importer, target, allowed):
     assert may_import(importer, target) is allowed
+
+
+DECODERS = {
+    "PIL.Image.open", "Image.open", "np.load", "np.fromfile", "np.loadtxt", "np.genfromtxt", "torch.load", "json.load",
+    "json.loads", "pickle.load", "pickle.loads", "pickle.Unpickler", "zipfile.ZipFile", "tarfile.open", "gzip.open",
+    "gzip.decompress", "gzip.GzipFile", "csv.reader", "csv.DictReader", "av.open", "loadmat", "load_file", "safe_open",
+    "nx.read_graphml", "ElementTree.parse", "ElementTree.fromstring", "faiss.read_index", "deserialize_index",
+}  # fmt: skip
+"""Calls that decode bytes, which only the reading layer makes."""
+OWN_BYTES = {
+    "core/progress.py": {"json.loads"},  # lines of our own processes
+    "engine/memory.py": {"json.loads"},
+    "tools/doctor.py": {"json.loads"},
+    "tools/exporting.py": {"json.loads"},  # metadata just written
+    "data/video.py": {"av.open"},  # writes
+    "app/server.py": {"zipfile.ZipFile"},  # writes
+}
+
+
+def decoders(tree):
+    """The decoding calls of a file, as they are written; a bare name counts as the end of a dotted one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            written = ast.unparse(node.func)
+            yield from (call for call in DECODERS if written == call or written.endswith(f".{call}"))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_only_the_reading_layer_decodes(path):
+    place = path.relative_to(ROOT).as_posix()
+    if not place.startswith("reading/"):
+        assert set(decoders(ast.parse(path.read_text()))) - OWN_BYTES.get(place, set()) == set()
+
+
+def test_the_check_for_decoders_can_fail():
+    assert set(decoders(ast.parse("x = scipy.io.loadmat(path)"))) == {"loadmat"}
+    assert set(decoders(ast.parse("import numpy as np\nnp.load(path)"))) == {"np.load"}
+    assert set(decoders(ast.parse("catalogue.load(name)"))) == set()
 
 
 def test_layers_have_an_order_and_every_module_is_in_one():

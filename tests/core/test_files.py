@@ -7,15 +7,9 @@ import pytest
 import torch
 
 from vergence.core.errors import VergenceError
-from vergence.core.files import (
-    load_archive,
-    load_tensors,
-    read_json,
-    read_metadata,
-    replacing,
-    save_tensors,
-    write_json,
-)
+from vergence.core.files import replacing, save_tensors, write_json
+from vergence.reading.tables import read_json
+from vergence.reading.weights import load_archive, load_tensors, read_metadata
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):

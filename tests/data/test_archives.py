@@ -85,6 +85,6 @@ def test_an_archive_cut_short_is_one_sentence_and_leaves_nothing(share, archive,
     path = archive(a=bytes(range(256)) * 40, b=b"2" * 3000)
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * share)])
-    with pytest.raises(VergenceError, match=f"{path.name} is (not a whole archive|an empty archive)"):
+    with pytest.raises(VergenceError, match=f"{path.name} is (not a complete archive|an empty archive)"):
         unpacked(path)
     assert list((home / "unpacked").iterdir()) == []

@@ -123,7 +123,7 @@ def test_integers_and_halves_are_numbers_too(tmp_path):
 
 def test_pickles_in_arrays_are_not_opened(tmp_path):
     np.save(tmp_path / "evil.npy", np.array([{"a": 1}], object), allow_pickle=True)
-    with pytest.raises(VergenceError, match=r"evil\.npy is not a whole \.npy file of numbers"):
+    with pytest.raises(VergenceError, match=r"evil\.npy is not a complete \.npy file of numbers"):
         read_cloud(tmp_path / "evil.npy")
 
 

@@ -221,7 +221,7 @@ def test_frames_of_a_camera_cannot_be_chosen(monkeypatch):
     from types import SimpleNamespace
 
     stream = SimpleNamespace(average_rate=30, height=48, width=64)  # no real camera: only its container is faked
-    monkeypatch.setattr("vergence.data.video._opened", lambda *args, **options: nullcontext((None, stream)))
+    monkeypatch.setattr("vergence.data.video.open_container", lambda *args, **options: nullcontext((None, stream)))
     camera = open_video(0)
     assert (camera.fps, tuple(camera.size), camera.length) == (30.0, (48, 64), None)
     with pytest.raises(VergenceError, match="camera 0 is a camera: its frames can only be read in order"):

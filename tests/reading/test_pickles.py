@@ -38,7 +38,7 @@ def test_a_pickle_that_would_run_code_is_refused_and_runs_nothing(tmp_path):
 def test_a_cut_pickle_is_refused_by_name(tmp_path):
     path = tmp_path / "half"
     path.write_bytes(pickle.dumps(np.zeros(100))[:60])
-    with pytest.raises(VergenceError, match="half is not a whole pickle"):
+    with pytest.raises(VergenceError, match="half is not a complete pickle"):
         read_pickle(path)
 
 
@@ -57,7 +57,7 @@ def test_a_few_bytes_cannot_ask_for_gigabytes(content, tmp_path):
     path.write_bytes(content)
     tracemalloc.start()
     try:
-        with pytest.raises(VergenceError, match="bomb is not a whole pickle"):
+        with pytest.raises(VergenceError, match="bomb is not a complete pickle"):
             read_pickle(path)
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:

@@ -76,13 +76,13 @@ QUERY, TRACKS, NAMES = "query_IDX.mat", "tracks_test_info.mat", "test_name.txt"
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda info: (info / TRACKS).write_bytes(b"not a matrix"), "info.mat is not a whole MATLAB file"),
-        (cut(TRACKS, 150), "tracks_test_info.mat is not a whole MATLAB file"),
+        (lambda info: (info / TRACKS).write_bytes(b"not a matrix"), "info.mat is not a complete .mat file"),
+        (cut(TRACKS, 150), "tracks_test_info.mat is not a complete .mat file"),
         (
             lambda info: (info / TRACKS).write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM" + bytes(400)),
             "7.3: expected",
         ),
-        (cut(TRACKS, 0), "tracks_test_info.mat is not a whole MATLAB file"),
+        (cut(TRACKS, 0), "tracks_test_info.mat is not a complete .mat file"),
         (lambda info: (info / QUERY).unlink(), "query_IDX.mat does not exist"),
         (mat(QUERY, other=[[1]]), "query_IDX.mat has no table 'query_IDX'"),
         (mat(QUERY, query_IDX=[["a"]]), "not a table of whole numbers"),

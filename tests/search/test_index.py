@@ -142,7 +142,7 @@ def test_an_index_is_mapped_and_not_copied(tmp_path):
 
 
 def test_a_structure_that_is_damaged_or_of_other_descriptors_is_refused(tmp_path):
-    from vergence.core.files import load_tensors
+    from vergence.reading.weights import load_tensors
 
     Index(clustered(300), tuple(map(str, range(300))), "w", "ivf").save(tmp_path / "kept.safetensors")
     tensors, metadata = load_tensors(tmp_path / "kept.safetensors")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 from vergence.core.errors import VergenceError
-from vergence.reading.files import refusing
+from vergence.reading.files import open_file, refusing
 from vergence.reading.pictures import within_picture
 
 LOCAL = {"protocol_whitelist": "file"}
@@ -19,9 +20,11 @@ def open_container(name: str, file: Any, **options: Any) -> Iterator[tuple[Any, 
     """A container and its first stream of moving pictures; ``name`` is what errors call it."""
     import av
 
-    with refusing(name, "a readable video"):
-        container: Any = av.open(file, **options)
-    with container:
+    with ExitStack() as stack:
+        with refusing(name, "a readable video"):
+            if isinstance(file, Path) and not _encodable(file):
+                file = stack.enter_context(open_file(file))
+            container: Any = stack.enter_context(av.open(str(file) if isinstance(file, Path) else file, **options))
         streams = [s for s in container.streams.video if not s.disposition & av.stream.Disposition.attached_pic]
         if not streams:
             content = "only sound" if container.streams.audio else "nothing that moves"
@@ -29,3 +32,12 @@ def open_container(name: str, file: Any, **options: Any) -> Iterator[tuple[Any, 
         if streams[0].width > 0 and streams[0].height > 0:
             within_picture(streams[0].width, streams[0].height, name)
         yield container, streams[0]
+
+
+def _encodable(path: Path) -> bool:
+    """Whether FFmpeg can be given the name, which need not be UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -19,7 +19,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
@@ -27,7 +27,6 @@ from typing import Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
-from vergence.contract.config import from_json, to_json
 from vergence.core.errors import VergenceError
 from vergence.core.files import save_tensors
 from vergence.reading.files import refusing
@@ -52,6 +51,10 @@ class _About:
     effort: int
     digest: str = ""
     """SHA-256 of FAISS's structure, whose reader does not notice damage."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.made_by, str) or not isinstance(self.digest, str) or type(self.effort) is not int:
+            raise ValueError("its metadata is not that of an index")
 
 
 class Searchable(Protocol):
@@ -184,7 +187,7 @@ class Index:
         if self.structure is not None:
             tensors["structure"] = torch.from_numpy(_faiss().serialize_index(self.structure))
             about = replace(about, digest=_digest(tensors["structure"]))
-        save_tensors(path, tensors, {_KEY: json.dumps(to_json(about))})
+        save_tensors(path, tensors, {_KEY: json.dumps(asdict(about))})
 
     @classmethod
     def load(cls, path: Path, made_by: str | None = None) -> Index:
@@ -192,8 +195,8 @@ class Index:
         tensors, metadata = load_tensors(path)
         if _KEY not in metadata or not {"descriptors", "names"} <= set(tensors):
             raise VergenceError(f"{path} is not an index of Vergence's")
-        about = from_json(_About, parse_json(metadata[_KEY], path), f"the metadata of {path}")
         with refusing(path, "a complete index"):
+            about = _About(**parse_json(metadata[_KEY], path))
             text = tensors["names"].numpy().tobytes().decode("utf-8", "surrogateescape")
             names = tuple(text.split("\0")[:-1])
         if made_by is not None and about.made_by != made_by:

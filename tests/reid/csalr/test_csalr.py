@@ -88,7 +88,7 @@ def test_an_index_of_other_weights_is_refused(weights, here, capsys):
         (["--query", "a.png", "--gallery", "nowhere"], "nowhere is not a folder"),
         (["--query", "a.png", "--gallery", "empty"], "empty holds no pictures"),
         (["--query", "a.png", "--gallery", "spoilt"], "x.jpg is not a readable picture"),
-        (["--query", "a.png", "--index", "a.png"], "a.png is not a safetensors file"),
+        (["--query", "a.png", "--index", "a.png"], "a.png is not a complete safetensors file"),
         (
             ["--query", "a.png", "--gallery", "g", "--points", "50,5"],
             "50,5 is outside a.png, which is 20 x 48",
