@@ -25,7 +25,7 @@ BELOW = {
     "runs": {"_version", "core", "contract", "catalogue"},
     "engine": {"_version", "core", "contract", "catalogue", "runs"},
     "studies": {"_version", "core", "contract", "catalogue", "runs", "engine"},
-    "report": {"_version", "core", "contract", "catalogue", "runs", "engine", "studies"},
+    "report": {"_version", "core", "contract", "catalogue", "runs", "engine", "studies", "drawing"},
     "tools": {"_version", "core", "contract", "catalogue", "runs", "engine", "data"},
 }
 BELOW["api"] = {*BELOW["studies"], "studies", "report", "tools", "nn"}
