@@ -186,7 +186,9 @@ def test_autocast_reaches_whatever_part_of_the_model_is_called(run, monkeypatch)
 def test_a_phase_that_carries_on_refuses_another_kind_of_optimiser(tmp_path):
     system = catalogue.load("fake-mining")
     config = system.configure("tiny", changes={"polish.optimiser.kind": "adam"})
-    with pytest.raises(VergenceError, match="'polish' cannot carry what 'optimiser' remembers over from sgd to adam"):
+    with pytest.raises(
+        VergenceError, match="'polish' cannot keep the state of 'optimiser': it changes from sgd to adam"
+    ):
         execute(start("fake-mining", config, tmp_path), Progress())
 
 
@@ -225,7 +227,7 @@ def test_a_run_is_carried_on_by_one_process_at_a_time(run):
         thread.start()
         while not said and thread.is_alive():
             thread.join(0.01)
-        assert "is being carried on by another process" in said[0]
+        assert "is in use by another process" in said[0]
         assert made.result is None
     thread.join()
     assert made.result is not None
@@ -250,7 +252,7 @@ def test_no_whole_checkpoint_left_is_said(run):
 
 
 def test_a_pattern_that_no_parameter_has_is_refused():
-    with pytest.raises(VergenceError, match=r"no parameter has a name like 'bakbone\.\*'"):
+    with pytest.raises(VergenceError, match=r"no parameter name matches the pattern 'bakbone\.\*'"):
         build_optimiser(Optimiser(rates={"bakbone.*": 0.1}), nn.Linear(1, 1))
 
 

@@ -130,7 +130,7 @@ def test_the_command_answers_a_signal_saves_and_says_how_to_go_on(number, code, 
     assert child.returncode == code
     last = said.strip().splitlines()[-1]
     assert last.startswith("vergence: stopped after step ")
-    assert last.endswith(f"go on with: vergence train --resume {run.folder}")
+    assert last.endswith(f"resume with: vergence train --resume {run.folder}")
     assert len([p for p in (run.folder / "checkpoints").iterdir() if p.name.isdigit()]) == 1
 
 
