@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -84,12 +85,23 @@ class Context(Generic[C, F]):
     world: int = 1
     """The number of processes; ``rank`` is the index of this one."""
     workers: int = 0
+    memory: int = 0
+    """Bytes that a prediction may take; 0 for no limit."""
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
     """Computes in the requested precision."""
     agree: Callable[[Any], Any] = _itself
     """Broadcasts the value of the first process to all."""
     load: Callable[[Path], tuple[nn.Module, Identity]] = _load
     """Loads the model of another weights file, on the device and in evaluation mode, with its identity."""
+
+    def need(self, amount: float, work: str) -> None:
+        """Refuse ``work`` that would take more than the memory of a prediction. Systems call it with an estimate, before
+        they begin, where inputs decide how much they need."""
+        if self.memory and amount > self.memory:
+            raise VergenceError(
+                f"{work} needs about {amount / 1e9:,.1f} GB of memory, more than the {self.memory / 1e9:,.1f} GB that a "
+                f"prediction may take (--limit {math.ceil(amount / 1e9):d} allows it)"
+            )
 
     def log(self, **values: float | Tensor) -> None:
         """Record numbers beside the losses of this step."""

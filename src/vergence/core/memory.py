@@ -1,7 +1,8 @@
-"""Resident memory of this process, now and at its peak, as the operating system reports it."""
+"""Memory of the machine, and of this process now and at its peak, as the operating system reports it."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from contextlib import suppress
@@ -28,6 +29,13 @@ def peak() -> int:
         return 0
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
+
+
+def installed() -> int:
+    """Memory of the machine, in bytes; 0 where the system does not report it."""
+    with suppress(OSError, ValueError, AttributeError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return 0
 
 
 def resident() -> int:

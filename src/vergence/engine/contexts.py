@@ -16,6 +16,7 @@ from torch import nn
 from vergence.contract.context import Context, Stage
 from vergence.contract.identity import Identity
 from vergence.contract.system import AnySystem
+from vergence.core.memory import installed
 from vergence.core.progress import Progress
 from vergence.core.seeding import derive, seed_everything
 from vergence.engine.devices import float_type, make_fabric
@@ -43,6 +44,7 @@ def make_context(
         generator=torch.Generator(fabric.device),
         progress=progress,
         workers=machine.workers,
+        memory=round(machine.limit * 1e9) or installed() * 3 // 4,
         rank=fabric.global_rank,
         world=fabric.world_size,
         autocast=fabric.autocast,

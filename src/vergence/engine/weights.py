@@ -113,22 +113,35 @@ def _published(system: AnySystem, path: Path) -> tuple[Any, Any, Mapping[str, An
 
 def _filled(identity: Identity, tensors: Mapping[str, Any], path: Path) -> nn.Module:
     try:
-        model = catalogue.load(identity.system).build(identity.config, identity.facts)
+        system = catalogue.load(identity.system)
+        with torch.device("meta"):  # without memory: a config may ask for any size
+            _refuse_other_shapes(system.build(identity.config, identity.facts), tensors, path)
+        model = system.build(identity.config, identity.facts)
     except (RuntimeError, ValueError, TypeError, MemoryError, OverflowError) as error:
         raise VergenceError(f"no model can be built from the config and facts in {path}: {reason(error)}") from error
     load_weights(model, tensors, path)
     return model.eval()
 
 
+def _refuse_other_shapes(model: nn.Module, tensors: Mapping[str, Any], path: Path) -> None:
+    for name, expected in model.state_dict().items():
+        if name in tensors and isinstance(tensors[name], Tensor) and tensors[name].shape != expected.shape:
+            shape = tuple(tensors[name].shape)
+            raise VergenceError(
+                f"the weights in {path} do not fit the model: size mismatch for {name}: {shape} in the file, "
+                f"{tuple(expected.shape)} in the model of its config"
+            )
+
+
 def load_weights(model: nn.Module, tensors: Mapping[str, Any], path: Path) -> None:
-    """Load weights into a model; all names and shapes must match, and no value may be NaN."""
+    """Load weights into a model; all names and shapes must match, and all values must be finite."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise VergenceError(
                 f"the weights in {path} are damaged: {name!r} is a {type(tensor).__name__}, not a tensor"
             )
-        if tensor.is_floating_point() and tensor.isnan().any():
-            raise VergenceError(f"the weights in {path} are damaged: {name!r} holds NaN")
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise VergenceError(f"the weights in {path} are damaged: {name!r} holds values that are not finite numbers")
     try:
         model.load_state_dict(dict(tensors))
     except RuntimeError as error:

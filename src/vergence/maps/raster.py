@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from vergence.core.errors import VergenceError
 from vergence.maps.graph import Ints, RoadGraph, road_graph
 from vergence.maps.roads import roads, simplified
 
@@ -35,6 +36,11 @@ def skeleton(mask: Mask) -> Mask:
     return thin.astype(np.bool_)
 
 
+DENSEST = 0.2
+"""Share of pixels on middle lines of roads; they are closer than 10 pixels to each other beyond. Noise has a third, and
+a graph of it takes hours."""
+
+
 def graph_of_mask(mask: Any, tolerance: float = 1.5, spur: float = 10.0) -> RoadGraph:
     """The roads of a mask (H, W): thinned, traced, simplified.
 
@@ -44,6 +50,11 @@ def graph_of_mask(mask: Any, tolerance: float = 1.5, spur: float = 10.0) -> Road
     distance, in pixels, between the simplified road and the traced one.
     """
     thin = skeleton(np.asarray(mask))
+    if thin.sum() > max(DENSEST * thin.size, 1000):
+        raise VergenceError(
+            f"it is no mask of roads: the middle lines cover {100 * thin.mean():.0f} % of its pixels, more than "
+            f"{100 * DENSEST:.0f} %"
+        )
     pixels = np.argwhere(thin)[:, ::-1].astype(np.float64)  # x, y
     graph = road_graph(pixels, _neighbours(thin))
     graph = _without_spurs(_joined_crossings(_joined_crossings(graph, 1.5), spur), spur)

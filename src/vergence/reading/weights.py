@@ -81,13 +81,6 @@ def load_state(path: Path) -> dict[str, Tensor]:
     return {str(name).removeprefix("module."): tensor for name, tensor in state.items()}
 
 
-def refuse_infinite(state: dict[str, Tensor], path: Path) -> None:
-    """Refuse weights that are not finite numbers, by the name of the first."""
-    for name, tensor in state.items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise VergenceError(f"{path} has weights that are not finite numbers, the first in {name!r}")
-
-
 def read_index(content: Any, source: object) -> Any:
     """A FAISS index from an array of bytes. FAISS checks little: callers compare a digest of the bytes first."""
     from importlib import import_module

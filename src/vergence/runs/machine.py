@@ -20,8 +20,12 @@ class Machine:
     """CPU threads of one process (0: one per core)."""
     workers: int = 0
     """Processes that load data ahead; they do not change results."""
+    limit: float = 0.0
+    """Memory that one prediction may take, in GB (0: three quarters of the machine's)."""
 
     def __post_init__(self) -> None:
+        if not self.limit >= 0:
+            raise VergenceError(f"limit is at least 0 GB, got {self.limit}")
         for name, most in (("threads", 1024), ("workers", 1024)):
             if not 0 <= getattr(self, name) <= most:
                 raise VergenceError(f"{name} is a number from 0 to {most}, got {getattr(self, name)}")

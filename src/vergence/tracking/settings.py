@@ -81,8 +81,10 @@ class Inference:
             raise VergenceError(
                 f"a pyramid has an odd number of crops, so that one is of the last size; got {self.scales}"
             )
-        if not (self.step >= 1 and self.upsample >= 1):
-            raise VergenceError(f"inference has step and upsample of at least 1, got {self.step} and {self.upsample}")
+        if not (self.step >= 1 and 1 <= self.upsample <= 64):
+            raise VergenceError(
+                f"inference has a step of at least 1 and an upsample of 1 to 64, got {self.step} and {self.upsample}"
+            )
         for name in ("damping", "penalty", "window"):
             if not 0 <= getattr(self, name) <= 1:
                 raise VergenceError(f"inference has a {name} from 0 to 1, got {getattr(self, name)}")

@@ -21,6 +21,8 @@ from vergence.maps.roadmetrics.settings import METRICS, Config, Inputs
 from vergence.maps.settings import NAMES, Measures
 
 Ctx = Context[Config, NoFacts]
+BYTES_PER_PIXEL = 400
+"""Memory of the metrics for a pixel of road, as measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,8 @@ def comparison(ctx: Ctx, inputs: Inputs) -> Comparison:
     """All eight metrics of a user's maps."""
     pair = Pair(inputs.truth.stem, read_map(inputs.truth), read_map(inputs.prediction))
     pair = in_pixels(pair, inputs.unit, inputs.metres_a_pixel)
+    total = sum(float(graph.lengths.sum()) for graph in (pair.truth, pair.prediction) if graph is not None)
+    ctx.need(BYTES_PER_PIXEL * total, f"comparing maps with {total:,.0f} pixels of road")
     scores = compare(pair.truth, pair.prediction, Measures(), ctx.config.seed)
     return Comparison(scores.values, drawing.overlay(scores))
 

@@ -13,6 +13,9 @@ from vergence.core.errors import VergenceError
 from vergence.points.flot import ABOUT
 from vergence.points.settings import World
 
+MOST_ITERATIONS = 1000
+"""Sinkhorn iterations that a config may ask for; the paper uses up to 5."""
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -41,9 +44,10 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if not self.widths or min(self.widths) < 1:
             raise VergenceError(f"a model has one or more widths of at least 1, got {self.widths}")
-        if self.neighbours < 1 or self.iterations < 0:
+        if self.neighbours < 1 or not 0 <= self.iterations <= MOST_ITERATIONS:
             raise VergenceError(
-                f"a model has neighbours >= 1 and iterations >= 0, got {self.neighbours} and {self.iterations}"
+                f"a model has neighbours >= 1 and 0 to {MOST_ITERATIONS} iterations, got {self.neighbours} and "
+                f"{self.iterations}"
             )
         if not (self.reach > 0 and self.floor >= 0):
             raise VergenceError(f"a model has reach > 0 and floor >= 0, got {self.reach} and {self.floor}")
