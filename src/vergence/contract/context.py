@@ -95,12 +95,12 @@ class Context(Generic[C, F]):
     """Loads the model of another weights file, on the device and in evaluation mode, with its identity."""
 
     def need(self, amount: float, work: str) -> None:
-        """Refuse ``work`` that would take more than the memory of a prediction. Systems call it with an estimate, before
+        """Refuse ``work`` that would take more than the memory of a prediction. Systems call it with an estimate before
         they begin, where inputs decide how much they need."""
         if self.memory and amount > self.memory:
             raise VergenceError(
-                f"{work} needs about {amount / 1e9:,.1f} GB of memory, more than the {self.memory / 1e9:,.1f} GB that a "
-                f"prediction may take (--limit {math.ceil(amount / 1e9):d} allows it)"
+                f"{work} needs about {amount / 1e9:,.1f} GB of memory, more than the {self.memory / 1e9:,.1f} GB for a "
+                f"prediction (--limit {math.ceil(amount / 1e9):d} allows it)"
             )
 
     def log(self, **values: float | Tensor) -> None:

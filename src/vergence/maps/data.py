@@ -94,6 +94,11 @@ def _read_text(path: Path) -> RoadGraph:
         raise VergenceError(f"{path} has no empty line between nodes 'x y' and edges 'i j': is it cut short?")
     nodes = _numbers(head, float, path, "a node 'x y'")
     edges = _numbers(tail, int, path, "an edge 'i j'")
+    for edge in edges:
+        if max(map(abs, edge)) > len(nodes):  # before an array is made of it, which holds no larger numbers
+            raise VergenceError(
+                f"{path}: the edge {edge[0]} {edge[1]} names a node that does not exist: there are {len(nodes)}"
+            )
     listed = set(edges)
     both = sum((j, i) in listed for i, j in listed if i != j)
     one_way = [pair for pair in listed if pair[0] != pair[1] and pair[::-1] not in listed]

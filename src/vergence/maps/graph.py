@@ -17,6 +17,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from vergence.core.errors import VergenceError
+from vergence.reading.budget import within
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -141,6 +142,8 @@ def road_graph(points: Any, edges: Any) -> RoadGraph:
     if not np.isfinite(points).all():
         worst = int(np.flatnonzero(~np.isfinite(points).all(1))[0])
         raise VergenceError(f"the node {worst} is at {points[worst].tolist()}: coordinates are finite numbers")
+    within("points", len(points) + len(edges), "the graph")
+    within("number", float(np.abs(points).max(initial=0)), "a node")
     if len(edges) and (edges.min() < 0 or edges.max() >= len(points)):
         bad = edges[((edges < 0) | (edges >= len(points))).any(1)][0].tolist()
         raise VergenceError(f"the edge {bad[0]} {bad[1]} names a node that does not exist: there are {len(points)}")

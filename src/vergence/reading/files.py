@@ -22,6 +22,8 @@ def refusing(source: object, what: str) -> Iterator[None]:
         raise
     except FileNotFoundError:
         raise VergenceError(f"{source} does not exist") from None
+    except IsADirectoryError:
+        raise VergenceError(f"{source} is a folder: expected {what}") from None
     except MemoryError:
         raise VergenceError(f"{source} does not fit into memory") from None
     except RecursionError:
@@ -47,8 +49,6 @@ def open_file(path: Path, what: str = "a file that can be read") -> Iterator[Bin
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(path, flags), "rb") as file:
             kind = os.fstat(file.fileno())
-            if stat.S_ISDIR(kind.st_mode):
-                raise VergenceError(f"{path} is a folder: expected {what}")
             if not stat.S_ISREG(kind.st_mode):
                 raise VergenceError(f"{path} is not a regular file: expected {what}")
             within("file_bytes", kind.st_size, path)
