@@ -20,7 +20,6 @@ from vergence.core.errors import VergenceError
 from vergence.core.files import load_tensors, read_metadata, save_tensors
 from vergence.engine.weights import identify, load_model
 from vergence.runs.folder import Run
-from vergence.runs.versions import commit
 
 KEY = "starter"
 LARGEST = 1_000_000
@@ -81,7 +80,7 @@ def store(name: str, key: str, starter: Starter, run: Run, command: str) -> Path
         minutes=round(result.seconds / 60, 1),
         quality=dict(result.metrics),
         licence=starter.licence,
-        commit=commit(),
+        commit=run.environment().commit,
         date=run.environment().date[:10],
         tried=starter.tried,
     )
