@@ -22,7 +22,6 @@ from vergence.engine.weights import identify, load_model
 from vergence.reading.tables import parse_json
 from vergence.reading.weights import load_tensors, read_metadata
 from vergence.runs.folder import Run
-from vergence.runs.versions import commit
 
 KEY = "starter"
 LARGEST = 1_000_000
@@ -79,7 +78,7 @@ def store(name: str, key: str, starter: Starter, run: Run, command: str) -> Path
         minutes=round(result.seconds / 60, 1),
         quality=dict(result.metrics),
         licence=starter.licence,
-        commit=commit(),
+        commit=run.environment().commit,
         date=run.environment().date[:10],
         tried=starter.tried,
     )

@@ -231,6 +231,10 @@ SETTINGS = Settings(
     starters={
         "street": Starter(
             "scene flow of street scans, trained on rendered streets",
+            tried=(
+                "two scans of SemanticKITTI, 0.68 m of ego-motion: EPE 0.28 m at 2048 points (nearest neighbour 0.60, "
+                "the authors' checkpoint 0.25)"
+            ),
             data="12,000 pairs of rendered street scans of 1,024 points (vergence.points.streets)",
         ),
     },
