@@ -145,7 +145,7 @@ def test_an_order_may_name_uploads_and_nothing_else(client, gallery):
     (path,) = client.post("/gradio_api/upload", files={"files": ("a.png", b"x")}).json()
     assert order(client, place, path).status_code == 200
     told = client.get("/gradio_api/queue/data", params={"session_hash": "visitor"}).text
-    assert "a.png is not a picture that can be read" in told
+    assert "a.png is not a readable picture" in told
 
 
 def test_orders_are_bounded_and_json(client):

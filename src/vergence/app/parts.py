@@ -142,11 +142,12 @@ def _read(artifact: Artifact) -> dict[str, Any]:
         return {}
     if "\0" in text:  # binary data: only linked
         return {}
-    if artifact.path.suffix.lower() in (".csv", ".tsv"):
-        rows = parse_rows(text, artifact.path, "\t" if artifact.path.suffix == ".tsv" else ",")
-        return {"rows": [row[:MOST_COLUMNS] for row in rows[:MOST_ROWS]]}
-    if artifact.path.suffix.lower() == ".json" and len(text) < LONGEST_TEXT:
-        with suppress(VergenceError):
+    suffix = artifact.path.suffix.lower()
+    with suppress(VergenceError):  # shown as text
+        if suffix in (".csv", ".tsv"):
+            rows = parse_rows(text, artifact.path, "\t" if suffix == ".tsv" else ",")
+            return {"rows": [row[:MOST_COLUMNS] for row in rows[:MOST_ROWS]]}
+        if suffix == ".json" and len(text) < LONGEST_TEXT:
             return _as_rows(parse_json(text, artifact.path)) or {"text": text}
     return {"text": text}
 

@@ -7,7 +7,6 @@ server. Pages load nothing from other servers, and HTML made by a system runs in
 from __future__ import annotations
 
 import ipaddress
-import json
 import os
 import shutil
 import socket
@@ -39,6 +38,7 @@ from vergence.app.jobs import OUTPUTS, Job, Jobs
 from vergence.app.limits import Limits
 from vergence.app.uploads import inside, sweep
 from vergence.core.errors import VergenceError
+from vergence.reading.tables import parse_json
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 OWN = (
@@ -125,11 +125,10 @@ async def _refused(request: Request, gallery: Gallery) -> Response | None:
         return PlainTextResponse(wrong, 413) if wrong else None
     if int(length) > LONGEST_ORDER:
         return PlainTextResponse(f"a request has at most {LONGEST_ORDER} bytes", 413)
-    try:
-        named = list(_paths(json.loads(await request.body() or b"null")))
-    except (ValueError, RecursionError):
-        return PlainTextResponse("an order is JSON", 400)
-    _, wrong = sentence(lambda: [inside(path, gallery.uploads) for path in named])
+    body = await request.body()
+    _, wrong = sentence(
+        lambda: [inside(path, gallery.uploads) for path in _paths(parse_json(body or b"null", "the request"))]
+    )
     return PlainTextResponse(wrong, 400) if wrong else None
 
 

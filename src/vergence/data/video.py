@@ -6,7 +6,6 @@ to other processes and read in several places at once.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from abc import ABC, abstractmethod
@@ -156,7 +155,7 @@ class _File(Video):
         super().__init__(str(path), float(rate), None, max(length, 1))
 
     def _stream(self, path: Path) -> Any:
-        return open_container(str(path), os.fsencode(path), options=LOCAL)
+        return open_container(str(path), str(path), options=LOCAL)
 
     def frames(self, shorter: int | None = None) -> Iterator[Frame]:
         count, damaged = 0, [0]
