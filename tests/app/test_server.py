@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import secrets
 import time
+from functools import partial
 
 import pytest
 
@@ -16,6 +19,7 @@ from vergence.app import pages
 from vergence.app.jobs import OUTPUTS, Job
 from vergence.app.limits import Limits
 from vergence.app.server import create, is_loopback, opened
+from vergence.app.uploads import weight
 from vergence.contract.inputs import Artifact
 
 LOCAL = "http://127.0.0.1"
@@ -167,3 +171,155 @@ def test_what_it_kept_is_removed_at_the_end(tmp_path):
         (made.uploads / "a").touch()
         assert place.exists()
     assert not place.exists()
+
+
+# Requests -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "http://127.0.0.1:9999"},
+        {"origin": "null"},
+        {"origin": "ftp://127.0.0.1"},
+        {"origin": "http://[127.0.0.1"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": LOCAL, "sec-fetch-site": "cross-site"},
+    ],
+)
+def test_a_page_elsewhere_can_send_nothing(client, gallery, headers):
+    before = set(gallery.uploads.rglob("*"))
+    answer = client.post("/gradio_api/upload", files={"files": ("a.png", b"elsewhere")}, headers=headers)
+    assert (answer.status_code, answer.text) == (403, "requests are taken from the gallery's own pages only")
+    assert client.post("/gradio_api/queue/join", json={}, headers=headers).status_code == 403
+    assert set(gallery.uploads.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"origin": LOCAL, "sec-fetch-site": "same-origin"}, {"sec-fetch-site": "none"}]
+)
+def test_the_gallery_s_own_pages_can_send_files(client, headers):
+    answer = client.post("/gradio_api/upload", files={"files": ("a.png", b"here")}, headers=headers)
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["queue/join", "run/predict", "run/x%3Fy"])
+@pytest.mark.parametrize("index", [9999, -1, "9999", "nobody", None, 1.5, True, [], {}, 10**30])
+def test_an_unknown_function_is_a_sentence(client, capfd, caplog, path, index):
+    order = {"data": [], "fn_index": index, "session_hash": "visitor"}
+    answer = client.post(f"/gradio_api/{path}", json=order)
+    assert answer.status_code == 400
+    assert "function" in answer.text or "out of range" in answer.text
+    assert "Traceback" not in answer.text
+    assert (capfd.readouterr().err, caplog.text) == ("", "")
+
+
+@pytest.mark.parametrize("order", [None, [], 3, "x", {}, {"data": []}])
+def test_an_order_without_a_function_is_a_sentence(client, capfd, order):
+    assert client.post("/gradio_api/run/predict", json=order).status_code == 400
+    assert client.post("/gradio_api/queue/join", json=order).status_code == 400
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "api/predict",
+        "call/predict",
+        "call/v2/predict",
+        "component_server",
+        "process_recording",
+        "vibe-code",
+        "stream/x",
+    ],
+)
+def test_what_the_pages_do_not_use_is_not_there(client, capfd, path):
+    order = {"data": [], "session_hash": "x", "component_id": 99999, "fn_name": "x"}
+    assert client.post(f"/gradio_api/{path}", json=order).status_code == 404
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/openapi.json", "/docs", "/redoc", "/docs/oauth2-redirect", "/gradio_api/openapi.json", "/gradio_api/docs",
+        "/gradio_api/redoc", "/gradio_api/openapi%2Ejson", "/openapi.json/",
+    ],
+)  # fmt: skip
+def test_the_interface_is_not_described(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert "paths" not in answer.text
+
+
+def test_a_request_that_hides_its_length_is_refused(client):
+    def body():
+        yield b"x"
+
+    assert client.post("/gradio_api/upload", content=body()).status_code == 411
+    for headers in ({"transfer-encoding": "chunked", "content-length": "1"}, {"content-length": "\xb2"}):
+        sent = {name: value.encode("latin-1") for name, value in headers.items()}
+        assert client.post("/gradio_api/upload", content=b"x", headers=sent).status_code == 411
+
+
+def upload(app, declared, begun, go):
+    """An upload of which the body comes after ``go``: the status of the answer."""
+    head = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.bin"\r\n\r\n'
+    tail = b"\r\n--b--\r\n"
+    body = head + secrets.token_bytes(declared - len(head) - len(tail)) + tail
+    status, parts = [], [body]
+
+    async def receive():
+        begun()
+        await go.wait()
+        if not parts:
+            await asyncio.Event().wait()  # nobody hangs up
+        return {"type": "http.request", "body": parts.pop(), "more_body": False}
+
+    async def send(message):
+        if message["type"] == "http.response.start":
+            status.append(message["status"])
+            if message["status"] != 200:
+                begun()
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-length", str(declared).encode()),
+               (b"content-type", b"multipart/form-data; boundary=b")]  # fmt: skip
+    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+             "path": "/gradio_api/upload", "raw_path": b"/gradio_api/upload", "query_string": b"", "root_path": "",
+             "headers": headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "state": {}}  # fmt: skip
+
+    async def run():
+        await app(scope, receive, send)
+        return status[0]
+
+    return run()
+
+
+def test_room_is_reserved_before_an_upload_is_written(tmp_path):
+    """Of many uploads at once, only as many begin as there is room for."""
+    with opened(tmp_path, Limits(folder_mb=1)) as gallery:
+        app = create(gallery)
+
+        async def all_at_once():
+            go, reached = asyncio.Event(), set()
+
+            def begun(number):
+                reached.add(number)
+                if len(reached) == 24:
+                    go.set()
+
+            return await asyncio.gather(*(upload(app, 300_000, partial(begun, n), go) for n in range(24)))
+
+        statuses = asyncio.run(all_at_once())
+        assert sorted(statuses) == [200] * 3 + [413] * 21
+        assert 890_000 < weight(gallery.uploads) <= 1_000_000
+        assert gallery.room.reserved == 0
+
+
+def test_room_is_given_back_after_a_broken_upload(client, gallery):
+    for _ in range(5):
+        answer = client.post("/gradio_api/upload", content=bytes(600_000), headers={"content-type": "text/plain"})
+        assert answer.status_code == 400
+    assert gallery.room.reserved == 0

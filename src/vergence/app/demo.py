@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import shutil
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +28,25 @@ EXAMPLE = "example"
 """A folder beside a system's code: ``inputs.json`` by field, and the files it names."""
 
 
+class Room:
+    """Bytes of uploads that were announced and are not written yet: what is written is counted on the disk."""
+
+    def __init__(self) -> None:
+        self.reserved = 0
+        self._lock = threading.Lock()
+
+    def reserve(self, size: int, gallery: Gallery) -> None:
+        """Refuse uploads that would fill the disk."""
+        with self._lock:
+            if size + self.reserved + weight(gallery.uploads) > gallery.limits.folder_mb * 10**6:
+                raise VergenceError("there is no room for more uploads at the moment: please try again later")
+            self.reserved += size
+
+    def release(self, size: int) -> None:
+        with self._lock:
+            self.reserved -= size
+
+
 @dataclass(frozen=True)
 class Gallery:
     """State shared by all pages."""
@@ -35,6 +56,7 @@ class Gallery:
     uploads: Path
     """Folder of all uploads; no file outside it is read."""
     jobs: Jobs
+    room: Room = dataclasses.field(default_factory=Room)
 
 
 @dataclass(frozen=True)
@@ -125,12 +147,6 @@ class Demo:
                 copies = [shutil.copyfile(source / name, target / Path(name).name) for name in names]
                 values[field.name] = list(map(str, copies)) if field.several else str(copies[0])
         return dict(values)
-
-
-def room_for(size: int, gallery: Gallery) -> None:
-    """Refuse uploads that would fill the disk."""
-    if size + weight(gallery.uploads) > gallery.limits.folder_mb * 10**6:
-        raise VergenceError("there is no room for more uploads at the moment: please try again later")
 
 
 def sentence(work: Callable[[], Any]) -> tuple[Any, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import shutil
 import socket
 import sys
@@ -16,7 +17,7 @@ import threading
 import warnings
 import webbrowser
 import zipfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,13 @@ import gradio as gr
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse
+from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vergence import catalogue
 from vergence.app import pages, parts, shelf
-from vergence.app.demo import Gallery, room_for, sentence
+from vergence.app.demo import Gallery, sentence
 from vergence.app.jobs import OUTPUTS, Job, Jobs
 from vergence.app.limits import Limits
 from vergence.app.uploads import inside, sweep
@@ -52,7 +55,14 @@ SCRIPTED = APART + "script-src 'unsafe-inline' blob:; worker-src blob:; frame-an
 """Content policy of HTML made by a system: scripts in a sandbox, no requests."""
 STILL = "sandbox allow-popups; default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'"
 """Content policy of reports: no scripts."""
-UPLOADS = "/gradio_api/upload"
+API = "/gradio_api"
+UPLOADS = f"{API}/upload"
+ORDERS = (f"{API}/queue/join", f"{API}/run/")
+"""Addresses that call a function, with and without the queue."""
+SENT = (UPLOADS, *ORDERS, f"{API}/cancel", f"{API}/reset")
+"""All addresses that the pages send something to."""
+DESCRIPTIONS = ("openapi.json", "docs", "redoc", "docs/oauth2-redirect")
+"""Descriptions of the interface, which only the pages use."""
 LONGEST_ORDER = 1_000_000
 """Maximum size of a request besides uploads, in bytes."""
 TYPES = {
@@ -67,14 +77,13 @@ def create(gallery: Gallery, host: str = LOOPBACK[0]) -> FastAPI:
     """The application."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     _files(app, gallery)
+    site = pages.build(gallery)
+    app.add_middleware(_Reserving, gallery=gallery)
 
     @app.middleware("http")
     async def guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        if request.method not in ("GET", "HEAD", "OPTIONS"):
-            refused = await _refused(request, gallery)
-            if refused is not None:
-                return refused
-        response = await call_next(request)
+        refused = await _refused(request, gallery, site.fns)
+        response = await call_next(request) if refused is None else refused
         response.headers.setdefault("Content-Security-Policy", OWN)
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "no-referrer"
@@ -87,14 +96,14 @@ def create(gallery: Gallery, host: str = LOOPBACK[0]) -> FastAPI:
     with warnings.catch_warnings():  # about features that are switched off below
         warnings.filterwarnings("ignore", "SSR mode")
         return _mounted(
-            app, gallery, host, gr.themes.Base(primary_hue="sky", neutral_hue="stone", font=font, font_mono=mono)
+            app, site, gallery, host, gr.themes.Base(primary_hue="sky", neutral_hue="stone", font=font, font_mono=mono)
         )
 
 
-def _mounted(app: FastAPI, gallery: Gallery, host: str, theme: Any) -> FastAPI:
+def _mounted(app: FastAPI, site: gr.Blocks, gallery: Gallery, host: str, theme: Any) -> FastAPI:
     return gr.mount_gradio_app(
         app,
-        pages.build(gallery).queue(default_concurrency_limit=16, max_size=200),
+        site.queue(default_concurrency_limit=16, max_size=200),
         path="/",
         server_name=host,
         footer_links=[],
@@ -112,24 +121,79 @@ def _mounted(app: FastAPI, gallery: Gallery, host: str, theme: Any) -> FastAPI:
     )
 
 
-async def _refused(request: Request, gallery: Gallery) -> Response | None:
-    """Refuses uploads beyond the space limit, and requests that name a file that was not uploaded or a URL to fetch.
+async def _refused(request: Request, gallery: Gallery, functions: Container[int]) -> Response | None:
+    """The answer to a request that is not passed on: one from a page elsewhere, without a length, to an address that
+    the pages do not use, or that names an unknown function, a file that was not uploaded, or a URL to fetch.
 
     The pages never send such requests; other clients might.
     """
+    path = request.scope["path"]
+    if path.removeprefix(API).strip("/") in DESCRIPTIONS:
+        return PlainTextResponse("the interface is not described", 404)
+    if request.method in ("GET", "HEAD"):
+        return None
+    if _is_foreign(request):
+        return PlainTextResponse("requests are taken from the gallery's own pages only", 403)
+    if request.method == "OPTIONS":
+        return None
+    if not path.startswith(SENT):
+        return PlainTextResponse("the gallery takes nothing at this address", 404)
     length = request.headers.get("content-length", "")
-    if not length.isdigit():
+    # With another encoding, the length that is declared is not the one that counts.
+    if not re.fullmatch("[0-9]{1,15}", length) or "transfer-encoding" in request.headers:
         return PlainTextResponse("a request needs a Content-Length", 411)
-    if request.url.path == UPLOADS:
-        _, wrong = sentence(lambda: room_for(int(length), gallery))
-        return PlainTextResponse(wrong, 413) if wrong else None
+    if path == UPLOADS:
+        return None  # its length is compared with the room there is
     if int(length) > LONGEST_ORDER:
         return PlainTextResponse(f"a request has at most {LONGEST_ORDER} bytes", 413)
     body = await request.body()
-    _, wrong = sentence(
-        lambda: [inside(path, gallery.uploads) for path in _paths(parse_json(body or b"null", "the request"))]
-    )
+    _, wrong = sentence(lambda: _check_order(body, gallery, functions if path.startswith(ORDERS) else None))
     return PlainTextResponse(wrong, 400) if wrong else None
+
+
+def _is_foreign(request: Request) -> bool:
+    """Whether a page of another server sent a request. Browsers say so; other clients have neither header."""
+    host = request.headers.get("host", "")
+    own = (f"http://{host}", f"https://{host}")
+    origins, sites = request.headers.getlist("origin"), request.headers.getlist("sec-fetch-site")
+    return not (all(o in own for o in origins) and all(s in ("same-origin", "none") for s in sites))
+
+
+def _check_order(body: bytes, gallery: Gallery, functions: Container[int] | None) -> None:
+    order = parse_json(body or b"null", "the request")
+    index = order.get("fn_index") if isinstance(order, dict) else None
+    if functions is not None and (type(index) is not int or index not in functions):
+        raise VergenceError("the request names no function of this gallery")
+    for path in _paths(order):
+        inside(path, gallery.uploads)
+
+
+class _Reserving:
+    """Reserves room for an upload before its first byte is read."""
+
+    def __init__(self, app: ASGIApp, gallery: Gallery) -> None:
+        self.app, self.gallery = app, gallery
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS") or scope["path"] != UPLOADS:
+            return await self.app(scope, receive, send)
+        room, left, last = self.gallery.room, int(Headers(scope=scope)["content-length"]), 0
+        _, wrong = sentence(lambda: room.reserve(left, self.gallery))
+        if wrong:
+            return await PlainTextResponse(wrong, 413)(scope, receive, send)
+
+        async def counted() -> Message:
+            nonlocal left, last
+            room.release(last)  # who asks for more has written what came before
+            left -= last
+            message = await receive()
+            last = min(len(message.get("body", b"")), left)
+            return message
+
+        try:
+            await self.app(scope, counted, send)
+        finally:
+            room.release(left)
 
 
 def _paths(order: Any) -> Iterator[str]:
