@@ -15,6 +15,7 @@ from typing import Any
 
 from vergence import catalogue
 from vergence.app import picking, shelf
+from vergence.app.files import shown
 from vergence.app.form import FILES, PICKED, Field, filled, form
 from vergence.app.jobs import INPUTS, Job, Jobs
 from vergence.app.limits import Limits
@@ -154,7 +155,7 @@ def sentence(work: Callable[[], Any]) -> tuple[Any, str]:
     try:
         return work(), ""
     except VergenceError as error:
-        return None, " ".join(str(error).split())
+        return None, shown(" ".join(str(error).split()))
     except Exception:
         traceback.print_exc(file=sys.stderr)
         return None, "unexpected error; see the terminal that runs the gallery"

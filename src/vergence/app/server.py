@@ -14,13 +14,14 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 import warnings
 import webbrowser
 import zipfile
 from collections.abc import Awaitable, Callable, Container, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 os.environ.update(  # before importing Gradio: no telemetry and no requests to other servers
     GRADIO_ANALYTICS_ENABLED="False", GRADIO_RUN_HISTORY="False", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1"
@@ -29,7 +30,7 @@ os.environ.update(  # before importing Gradio: no telemetry and no requests to o
 import gradio as gr
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request, Response
-from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse
+from fastapi.responses import FileResponse, PlainTextResponse
 from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -37,6 +38,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vergence import catalogue
 from vergence.app import pages, parts, shelf
 from vergence.app.demo import Gallery, sentence
+from vergence.app.files import open_inside, shown
 from vergence.app.jobs import OUTPUTS, Job, Jobs
 from vergence.app.limits import Limits
 from vergence.app.uploads import inside, sweep
@@ -69,7 +71,7 @@ TYPES = {
     ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
     ".svg": "image/svg+xml", ".mp4": "video/mp4", ".webm": "video/webm", ".mov": "video/quicktime",
     ".html": "text/html; charset=utf-8", ".csv": "text/plain; charset=utf-8", ".txt": "text/plain; charset=utf-8",
-    ".json": "application/json",
+    ".json": "application/json", ".zip": "application/zip",
 }  # fmt: skip
 
 
@@ -164,8 +166,11 @@ def _check_order(body: bytes, gallery: Gallery, functions: Container[int] | None
     index = order.get("fn_index") if isinstance(order, dict) else None
     if functions is not None and (type(index) is not int or index not in functions):
         raise VergenceError("the request names no function of this gallery")
-    for path in _paths(order):
-        inside(path, gallery.uploads)
+    for value in _values(order):
+        if isinstance(value, str) and not value.isascii() and shown(value) != value:
+            raise VergenceError("the request has a text that is not valid Unicode")
+        if isinstance(value, dict) and isinstance(value.get("path"), str):
+            inside(value["path"], gallery.uploads)
 
 
 class _Reserving:
@@ -196,16 +201,11 @@ class _Reserving:
             room.release(left)
 
 
-def _paths(order: Any) -> Iterator[str]:
-    """All file references in a request, at any depth."""
-    if isinstance(order, dict):
-        if isinstance(order.get("path"), str):
-            yield order["path"]
-        for value in order.values():
-            yield from _paths(value)
-    elif isinstance(order, list):
-        for value in order:
-            yield from _paths(value)
+def _values(value: Any) -> Iterator[Any]:
+    """All values in a request, at any depth, with the keys of dictionaries."""
+    yield value
+    for inner in (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _values(inner)
 
 
 def _files(app: FastAPI, gallery: Gallery) -> None:
@@ -218,20 +218,20 @@ def _files(app: FastAPI, gallery: Gallery) -> None:
         path = shelf.picture(name, gallery.runs)
         if path is None:
             return Response(shelf.drawn(catalogue.about(name)), media_type="image/svg+xml")
-        return _sent(path, {"Cache-Control": "max-age=60"})
+        if path == catalogue.picture(name):  # a file of the package, which some installers link
+            return _sent(path.resolve(), path.resolve().parent, {"Cache-Control": "max-age=60"})
+        return _sent(path, gallery.runs, {"Cache-Control": "max-age=60"})
 
     @app.get("/_/report/{name}/{id}")
     def report(name: str, id: str) -> Response:
-        return HTMLResponse(
-            _report(name, id).path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": STILL}
-        )
+        return _sent(_report(name, id).path, gallery.runs, {"Content-Security-Policy": STILL})
 
     @app.get("/_/report/{name}/{id}/{number}")
     def report_picture(name: str, id: str, number: int) -> Response:
         found = _report(name, id).pictures
         if not 0 <= number < len(found):
             raise HTTPException(404)
-        return _sent(found[number])
+        return _sent(found[number], gallery.runs)
 
     def _report(name: str, id: str) -> shelf.Report:
         found = shelf.report(name, id, gallery.runs) if name in catalogue.names() else None
@@ -248,18 +248,16 @@ def _files(app: FastAPI, gallery: Gallery) -> None:
             with tempfile.NamedTemporaryFile(dir=job.folder, delete=False) as partial:
                 _zipped(job.folder / OUTPUTS, Path(partial.name))
             Path(partial.name).replace(path)
-        return FileResponse(path, media_type="application/zip", filename=f"{job.system}.zip")
+        return _sent(path, job.folder, download=f"{job.system}.zip")
 
     @app.get("/_/result/{token}/{number}")
     def result(token: str, number: int, download: int = 0) -> Response:
         job = _job(token)
         if not 0 <= number < len(job.made):
             raise HTTPException(404)
+        assert job.folder is not None
         path = job.made[number].path
-        if download:
-            named = parts.download_name(path)
-            return FileResponse(path, media_type="application/octet-stream", filename=named)
-        return _sent(path)
+        return _sent(path, job.folder / OUTPUTS, download=parts.download_name(path) if download else None)
 
     def _job(token: str) -> Job:
         job = gallery.jobs.find(token)
@@ -268,20 +266,41 @@ def _files(app: FastAPI, gallery: Gallery) -> None:
         return job
 
 
-def _sent(path: Path, headers: dict[str, str] | None = None) -> Response:
+def _sent(path: Path, folder: Path, headers: dict[str, str] | None = None, download: str | None = None) -> Response:
+    """A file below a folder, to be shown or saved under a name."""
+    try:
+        file = open_inside(path, folder)
+    except VergenceError:
+        raise HTTPException(404) from None
     suffix = path.suffix.lower()
-    if not path.is_file():
-        raise HTTPException(404)
     policy = SCRIPTED if suffix == ".html" else STILL
     more = {"Content-Security-Policy": policy} if suffix in (".html", ".svg") else {}
-    return FileResponse(path, media_type=TYPES.get(suffix, "application/octet-stream"), headers=more | (headers or {}))
+    kind = TYPES.get(suffix, "application/octet-stream")
+    if download and suffix != ".zip":
+        kind = "application/octet-stream"
+    return _Opened(file, media_type=kind, headers=more | (headers or {}), filename=download)
+
+
+class _Opened(FileResponse):
+    """Sends the file that was opened, whatever its path is by now."""
+
+    def __init__(self, file: BinaryIO, **options: Any) -> None:
+        super().__init__(f"/dev/fd/{file.fileno()}", stat_result=os.fstat(file.fileno()), **options)
+        self.file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self.file:
+            await super().__call__(scope, receive, send)
 
 
 def _zipped(folder: Path, target: Path) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.rglob("*")):
-            if path.is_file() and not path.is_symlink():
-                archive.write(path, path.relative_to(folder))
+            with suppress(VergenceError), open_inside(path, folder) as source:  # without folders and links
+                entry = zipfile.ZipInfo(shown(str(path.relative_to(folder))), time.localtime()[:6])
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                with archive.open(entry, "w", force_zip64=True) as file:
+                    shutil.copyfileobj(source, file)
 
 
 def is_loopback(host: str) -> bool:
