@@ -268,6 +268,14 @@ def test_a_request_that_hides_its_length_is_refused(client):
         assert client.post("/gradio_api/upload", content=b"x", headers=sent).status_code == 411
 
 
+def scope_of(declared):
+    headers = [(b"host", b"127.0.0.1"), (b"content-length", str(declared).encode()),
+               (b"content-type", b"multipart/form-data; boundary=b")]  # fmt: skip
+    return {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+             "path": "/gradio_api/upload", "raw_path": b"/gradio_api/upload", "query_string": b"", "root_path": "",
+             "headers": headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "state": {}}  # fmt: skip
+
+
 def upload(app, declared, begun, go):
     """An upload of which the body comes after ``go``: the status of the answer."""
     head = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.bin"\r\n\r\n'
@@ -288,14 +296,8 @@ def upload(app, declared, begun, go):
             if message["status"] != 200:
                 begun()
 
-    headers = [(b"host", b"127.0.0.1"), (b"content-length", str(declared).encode()),
-               (b"content-type", b"multipart/form-data; boundary=b")]  # fmt: skip
-    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
-             "path": "/gradio_api/upload", "raw_path": b"/gradio_api/upload", "query_string": b"", "root_path": "",
-             "headers": headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "state": {}}  # fmt: skip
-
     async def run():
-        await app(scope, receive, send)
+        await app(scope_of(declared), receive, send)
         return status[0]
 
     return run()
@@ -320,6 +322,17 @@ def test_room_is_reserved_before_an_upload_is_written(tmp_path):
         assert sorted(statuses) == [200] * 3 + [413] * 21
         assert 890_000 < weight(gallery.uploads) <= 1_000_000
         assert gallery.room.reserved == 0
+
+
+def test_a_visitor_who_leaves_during_an_upload_is_no_failure(client, gallery):
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        pass
+
+    asyncio.run(client.app(scope_of(1000), receive, send))
+    assert gallery.room.reserved == 0
 
 
 def test_room_is_given_back_after_a_broken_upload(client, gallery):

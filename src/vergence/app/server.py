@@ -33,6 +33,7 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import FileResponse, PlainTextResponse
 from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vergence import catalogue
@@ -196,7 +197,8 @@ class _Reserving:
             return message
 
         try:
-            await self.app(scope, counted, send)
+            with suppress(ClientDisconnect):  # a visitor who leaves is no failure
+                await self.app(scope, counted, send)
         finally:
             room.release(left)
 
