@@ -15,7 +15,7 @@ from PIL import Image
 
 from vergence import catalogue
 from vergence.app import jobs, parts, picking, shelf
-from vergence.app.demo import Demo, Gallery, clicks_of, room_for, sentence
+from vergence.app.demo import Demo, Gallery, clicks_of, sentence
 from vergence.app.form import Field, form
 from vergence.app.jobs import OUTPUTS, Job, Jobs
 from vergence.app.limits import Limits
@@ -243,10 +243,13 @@ def test_weights_are_picked_from_the_list_and_nothing_else(gallery, id):
 
 
 def test_uploads_together_are_bounded(gallery):
-    room_for(900_000, gallery)
+    gallery.room.reserve(900_000, gallery)
+    with pytest.raises(VergenceError, match="no room for more uploads"):
+        gallery.room.reserve(200_000, gallery)
+    gallery.room.release(900_000)
     (gallery.uploads / "a").write_bytes(bytes(200_000))
     with pytest.raises(VergenceError, match="no room for more uploads"):
-        room_for(900_000, gallery)
+        gallery.room.reserve(900_000, gallery)
 
 
 def test_whatever_goes_wrong_is_a_sentence(capsys):

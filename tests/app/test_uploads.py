@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import struct
 import zipfile
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from vergence.app import uploads
 from vergence.app.form import Field
 from vergence.app.limits import Limits
 from vergence.app.uploads import check, inside, place, sweep
@@ -88,13 +91,13 @@ def test_a_picture_is_known_by_its_content_and_gets_the_ending_it_has(tmp_path):
 def test_what_is_no_picture_is_refused_whatever_its_name(tmp_path, content):
     path = tmp_path / "photo.png"
     path.write_bytes(content)
-    refused(Kind.IMAGE, [path], tmp_path, "photo.png is not a picture that can be read: expected PNG")
+    refused(Kind.IMAGE, [path], tmp_path, "photo.png is not a readable picture .PNG, ")
 
 
 def test_a_picture_cut_short_is_refused(tmp_path):
     whole = bytes_of_png((60, 60))
     (tmp_path / "half.png").write_bytes(whole[: len(whole) // 2])
-    refused(Kind.IMAGE, [tmp_path / "half.png"], tmp_path, "half.png is not a picture")
+    refused(Kind.IMAGE, [tmp_path / "half.png"], tmp_path, "half.png is not a readable picture")
 
 
 def test_a_small_file_that_says_it_is_a_huge_picture_is_refused_before_it_is_decoded(tmp_path):
@@ -105,13 +108,25 @@ def test_a_small_file_that_says_it_is_a_huge_picture_is_refused_before_it_is_dec
     bomb = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(75_005_000), 9))
     (tmp_path / "bomb.png").write_bytes(bomb)
     assert len(bomb) < 10**5
-    refused(Kind.IMAGE, [tmp_path / "bomb.png"], tmp_path, "5000 x 5000 pixels, more than the 1 million")
+    refused(
+        Kind.IMAGE,
+        [tmp_path / "bomb.png"],
+        tmp_path,
+        "bomb.png has 25,000,000 pixels, more than the limit of 1,000,000$",
+    )
+
+
+def test_several_pictures_in_one_jpeg_file_are_a_picture(tmp_path):
+    first, second = (Image.new("RGB", (8, 6), colour) for colour in ("red", "blue"))
+    first.save(tmp_path / "phone.jpg", "MPO", save_all=True, append_images=[second])
+    (found,) = check(field(Kind.IMAGE), [tmp_path / "phone.jpg"], tmp_path, LIMITS)
+    assert (found.suffix, found.about) == (".jpg", "8 × 6")
 
 
 def test_size_and_count_are_bounded(tmp_path):
     big = tmp_path / "big.png"
     big.write_bytes(bytes(1_000_001))
-    refused(Kind.IMAGE, [big], tmp_path, "big.png has 1 MB, more than the 1")
+    refused(Kind.IMAGE, [big], tmp_path, "big.png has 1,000,001 bytes, more than the limit of 1,000,000$")
     (tmp_path / "none.png").touch()
     refused(Kind.IMAGE, [tmp_path / "none.png"], tmp_path, "none.png is empty")
     refused(Kind.IMAGES, [png(tmp_path / f"{n}.png") for n in range(4)], tmp_path, "4 files are more than the 3")
@@ -192,11 +207,13 @@ def test_clouds_that_are_none_or_too_large_or_would_run_code_are_refused(tmp_pat
     np.save(tmp_path / "b.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     refused(Kind.CLOUD, [tmp_path / "b.npy"], tmp_path, "b.npy")
     np.save(tmp_path / "c.npy", np.zeros((101, 3)))
-    refused(Kind.CLOUD, [tmp_path / "c.npy"], tmp_path, "c.npy has 101 points, more than the 100")
+    refused(Kind.CLOUD, [tmp_path / "c.npy"], tmp_path, "c.npy has 101 points, more than the limit of 100$")
     np.save(tmp_path / "d.npy", np.zeros((1, 3)))
     lie = (tmp_path / "d.npy").read_bytes().replace(b"(1, 3), }          ", b"(99999999, 3), }   ")
     (tmp_path / "d.npy").write_bytes(lie)
-    refused(Kind.CLOUD, [tmp_path / "d.npy"], tmp_path, "d.npy is damaged")
+    refused(
+        Kind.CLOUD, [tmp_path / "d.npy"], tmp_path, "d.npy is not a complete .npy file of numbers: its header promises"
+    )
 
 
 def test_a_graph_is_known_by_its_content(tmp_path):
@@ -209,8 +226,9 @@ def test_a_graph_is_known_by_its_content(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"hello there\n", b"[1, 2]", b"{", b"<html></html>", b"\x80\x04\x95pickle", b"{" * 100_000]
-)
+    "content", [b"hello there\n", b"[1, 2]", b"{", b"<html></html>", b"\x80\x04\x95pickle", b"{" * 100_000,
+     b'{"type": "FeatureCollection", "features": 7}']
+)  # fmt: skip
 def test_what_is_no_graph_is_refused(tmp_path, content):
     (tmp_path / "a.graph").write_bytes(content)
     refused(Kind.GRAPH, [tmp_path / "a.graph"], tmp_path, "a.graph is not a graph that can be read")
@@ -278,14 +296,54 @@ def test_a_zip_with_a_link_is_refused(tmp_path):
     entry.external_attr = 0o120777 << 16
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr(entry, "/etc/passwd")
-    refused(Kind.FOLDER, [tmp_path / "a.zip"], tmp_path, "leads outside it or is no file")
+    refused(
+        Kind.FOLDER,
+        [tmp_path / "a.zip"],
+        tmp_path,
+        "a.zip is refused: its entry 'x.png' is neither a file nor a folder",
+    )
+
+
+def test_a_zip_with_a_password_or_a_nameless_entry_is_refused(tmp_path):
+    path = zipped(tmp_path / "a.zip", {"1.png": bytes_of_png()})
+    content = bytearray(path.read_bytes())
+    content[6] |= 1  # the flag of its header, then that of its listing
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(content)
+    refused(Kind.FOLDER, [path], tmp_path, "a.zip is locked with a password")
+    path = zipped(tmp_path / "b.zip", {"NAME": b"x"})
+    path.write_bytes(path.read_bytes().replace(b"NAME", b"\0AME"))
+    refused(Kind.FOLDER, [path], tmp_path, "b.zip is refused: it has an entry named ''")
+
+
+def test_a_zip_packed_in_a_way_that_is_not_known_is_a_sentence(tmp_path):
+    path = zipped(tmp_path / "a.zip", {"1.png": bytes_of_png()})
+    content = path.read_bytes()
+    listed = content.index(b"PK\x01\x02")
+    odd = struct.pack("<H", 77)
+    path.write_bytes(content[:8] + odd + content[10 : listed + 10] + odd + content[listed + 12 :])
+    found = check(field(Kind.FOLDER), [path], tmp_path, LIMITS)
+    with pytest.raises(VergenceError, match="a.zip is not a complete zip: .* not supported"):
+        place(field(Kind.FOLDER), found, tmp_path / "job", LIMITS)
+
+
+def test_only_the_reading_layer_decodes():
+    """Uploads reach no decoder but through ``vergence.reading``."""
+    for path in Path(uploads.__file__).parent.glob("*.py"):
+        direct = r"Image\.open|ZipFile\((?!target, \"w\")|np\.load|json\.loads?\(|csv\.reader|import (json|csv|pickle)"
+        assert not re.search(direct, path.read_text()), path
 
 
 def test_a_zip_that_grows_too_much_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros.png", bytes(1_100_000))
     assert (tmp_path / "a.zip").stat().st_size < 5000
-    refused(Kind.FOLDER, [tmp_path / "a.zip"], tmp_path, "would unpack to more than the 1 MB")
+    refused(
+        Kind.FOLDER,
+        [tmp_path / "a.zip"],
+        tmp_path,
+        "a.zip has 1,100,000 bytes when unpacked, more than the limit of 1,000,000$",
+    )
 
 
 def test_a_zip_that_lies_about_its_size_is_found_out(tmp_path):
@@ -303,9 +361,9 @@ def test_a_zip_of_a_kind_to_come_is_told_from_a_damaged_one(tmp_path):
     content = path.read_bytes()
     listed = content.index(b"PK\x01\x02")  # then the version that made it, and the one that is needed
     path.write_bytes(content[: listed + 6] + struct.pack("<H", 99) + content[listed + 8 :])
-    refused(Kind.FOLDER, [path], tmp_path, "a.zip is a zip of an unsupported kind")
+    refused(Kind.FOLDER, [path], tmp_path, "a.zip is not a complete zip: zip file version 9.9")
     path.write_bytes(content[:listed] + b"XXXX" + content[listed + 4 :])
-    refused(Kind.FOLDER, [path], tmp_path, "a.zip is not a whole zip")
+    refused(Kind.FOLDER, [path], tmp_path, "a.zip is not a complete zip: Bad magic number")
 
 
 def test_a_zip_with_too_many_files_or_none_is_refused(tmp_path):

@@ -227,9 +227,9 @@ def test_a_bad_upload_shows_its_sentence(gallery, visitor, tmp_path):
     (tmp_path / "holiday.png").write_text("this is no picture")
     seen = visitor(gallery).open("snl")
     seen.upload("images", tmp_path / "holiday.png")
-    seen.says("#note-images", "holiday.png is not a picture that can be read")
+    seen.says("#note-images", "holiday.png is not a readable picture")
     seen.click("#run")
-    seen.says("#result .wrong", "holiday.png is not a picture that can be read")
+    seen.says("#result .wrong", "holiday.png is not a readable picture")
     assert "Traceback" not in seen.driver.page_source
 
 

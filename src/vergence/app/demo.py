@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import shutil
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from typing import Any
 
 from vergence import catalogue
 from vergence.app import picking, shelf
+from vergence.app.files import shown
 from vergence.app.form import FILES, PICKED, Field, filled, form
 from vergence.app.jobs import INPUTS, Job, Jobs
 from vergence.app.limits import Limits
@@ -26,6 +29,25 @@ EXAMPLE = "example"
 """A folder beside a system's code: ``inputs.json`` by field, and the files it names."""
 
 
+class Room:
+    """Bytes of uploads that were announced and are not written yet: what is written is counted on the disk."""
+
+    def __init__(self) -> None:
+        self.reserved = 0
+        self._lock = threading.Lock()
+
+    def reserve(self, size: int, gallery: Gallery) -> None:
+        """Refuse uploads that would fill the disk."""
+        with self._lock:
+            if size + self.reserved + weight(gallery.uploads) > gallery.limits.folder_mb * 10**6:
+                raise VergenceError("there is no room for more uploads at the moment: please try again later")
+            self.reserved += size
+
+    def release(self, size: int) -> None:
+        with self._lock:
+            self.reserved -= size
+
+
 @dataclass(frozen=True)
 class Gallery:
     """State shared by all pages."""
@@ -35,6 +57,7 @@ class Gallery:
     uploads: Path
     """Folder of all uploads; no file outside it is read."""
     jobs: Jobs
+    room: Room = dataclasses.field(default_factory=Room)
 
 
 @dataclass(frozen=True)
@@ -127,18 +150,12 @@ class Demo:
         return dict(values)
 
 
-def room_for(size: int, gallery: Gallery) -> None:
-    """Refuse uploads that would fill the disk."""
-    if size + weight(gallery.uploads) > gallery.limits.folder_mb * 10**6:
-        raise VergenceError("there is no room for more uploads at the moment: please try again later")
-
-
 def sentence(work: Callable[[], Any]) -> tuple[Any, str]:
     """The result of ``work``, or an error message for the visitor; unexpected errors are printed to the terminal."""
     try:
         return work(), ""
     except VergenceError as error:
-        return None, " ".join(str(error).split())
+        return None, shown(" ".join(str(error).split()))
     except Exception:
         traceback.print_exc(file=sys.stderr)
         return None, "unexpected error; see the terminal that runs the gallery"

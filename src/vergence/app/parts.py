@@ -13,6 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, Template
 
+from vergence.app.files import open_inside, shown
 from vergence.app.jobs import Job
 from vergence.app.shelf import STYLES, Claimed, Report, Table
 from vergence.app.uploads import Upload
@@ -35,7 +36,7 @@ def _template() -> Template:
 
 
 def _part(name: str, *values: Any) -> str:
-    return f'<div class="sac">{getattr(_template().module, name)(*values)}</div>'
+    return shown(f'<div class="sac">{getattr(_template().module, name)(*values)}</div>')
 
 
 def style() -> str:
@@ -89,22 +90,22 @@ def uploaded(found: Sequence[Upload]) -> str:
 
 
 def heading(text: str) -> str:
-    return f'<div class="sac"><h2>{html.escape(text)}</h2></div>'
+    return f'<div class="sac"><h2>{html.escape(shown(text))}</h2></div>'
 
 
 def note(text: str) -> str:
-    return f'<div class="sac"><p class="note">{html.escape(text)}</p></div>'
+    return f'<div class="sac"><p class="note">{html.escape(shown(text))}</p></div>'
 
 
 def wrong(sentence: str) -> str:
-    return f'<div class="sac"><p class="wrong">{html.escape(sentence)}</p></div>'
+    return f'<div class="sac"><p class="wrong">{html.escape(shown(sentence))}</p></div>'
 
 
 def job(found: Job, ahead: int) -> str:
     """Progress or outcome of a job."""
     if found.state == "done" and found.what == "prediction":
-        shown = [_shown(found, number) for number, artifact in enumerate(found.made) if artifact.kind != "folder"]
-        return _part("results", found, sorted(shown, key=lambda item: item["order"]))
+        items = [_shown(found, number) for number, artifact in enumerate(found.made) if artifact.kind != "folder"]
+        return _part("results", found, sorted(items, key=lambda item: item["order"]))
     return _part("job", found, ahead, list(found.progress.pieces.values()))
 
 
@@ -114,7 +115,7 @@ _ORDER = ("image", "video", "html", "table", "text", "json", "cloud")
 
 def _shown(found: Job, number: int) -> dict[str, Any]:
     artifact = found.made[number]
-    shown: dict[str, Any] = {
+    item: dict[str, Any] = {
         "kind": artifact.kind,
         "caption": artifact.caption,
         "name": artifact.path.name,
@@ -123,9 +124,9 @@ def _shown(found: Job, number: int) -> dict[str, Any]:
         "twin": _has_twin(found, number),
         "order": _ORDER.index(artifact.kind) if artifact.kind in _ORDER else len(_ORDER),
     }
-    if artifact.kind in ("table", "text", "json"):
-        shown |= _read(artifact)
-    return shown
+    if artifact.kind in ("table", "text", "json") and found.folder is not None:
+        item |= _read(artifact, found.folder)
+    return item
 
 
 def _has_twin(found: Job, number: int) -> bool:
@@ -134,19 +135,20 @@ def _has_twin(found: Job, number: int) -> bool:
     return path.suffix == ".svg" and any(a.path == path.with_suffix(".png") for a in found.made)
 
 
-def _read(artifact: Artifact) -> dict[str, Any]:
+def _read(artifact: Artifact, folder: Path) -> dict[str, Any]:
     try:
-        with artifact.path.open(encoding="utf-8", errors="replace") as file:
-            text = file.read(LONGEST_TEXT)
-    except OSError:
+        with open_inside(artifact.path, folder) as file:
+            text = file.read(4 * LONGEST_TEXT).decode("utf-8", "replace")[:LONGEST_TEXT]
+    except (VergenceError, OSError):
         return {}
     if "\0" in text:  # binary data: only linked
         return {}
-    if artifact.path.suffix.lower() in (".csv", ".tsv"):
-        rows = parse_rows(text, artifact.path, "\t" if artifact.path.suffix == ".tsv" else ",")
-        return {"rows": [row[:MOST_COLUMNS] for row in rows[:MOST_ROWS]]}
-    if artifact.path.suffix.lower() == ".json" and len(text) < LONGEST_TEXT:
-        with suppress(VergenceError):
+    suffix = artifact.path.suffix.lower()
+    with suppress(VergenceError):  # shown as text
+        if suffix in (".csv", ".tsv"):
+            rows = parse_rows(text, artifact.path, "\t" if suffix == ".tsv" else ",")
+            return {"rows": [row[:MOST_COLUMNS] for row in rows[:MOST_ROWS]]}
+        if suffix == ".json" and len(text) < LONGEST_TEXT:
             return _as_rows(parse_json(text, artifact.path)) or {"text": text}
     return {"text": text}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 from vergence.app.limits import Limits
-from vergence.app.uploads import first_frame
+from vergence.app.uploads import first_frame, limited
 from vergence.contract.inputs import Kind
 from vergence.core.errors import VergenceError
 from vergence.reading.pictures import read_picture
@@ -24,7 +24,8 @@ def original(kind: Kind, path: Path, limits: Limits) -> Image.Image:
     """The picture to click on: the picture itself, or a video's first frame."""
     if kind in (Kind.VIDEO, Kind.VIDEOS):
         return Image.fromarray(first_frame(path, path.name, limits)[0])
-    return read_picture(path).convert("RGB")
+    with limited(path, limits):
+        return read_picture(path).convert("RGB")
 
 
 def scale_of(size: tuple[int, int]) -> float:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vergence import catalogue
+from vergence.app.files import is_inside, shown
 from vergence.contract.about import About
 from vergence.core.errors import VergenceError
 from vergence.runs.folder import Run, runs
@@ -77,11 +78,12 @@ def picture(name: str, root: Path) -> Path | None:
     if stored is not None:
         return stored
     folders = [*sorted((root / name / "reports").glob("*"), reverse=True), *(run.folder for run in runs(name, root))]
-    return next((pictures[0] for folder in folders if (pictures := _pictures(folder))), None)
+    return next((pictures[0] for folder in folders if (pictures := _pictures(folder, root))), None)
 
 
-def _pictures(folder: Path) -> tuple[Path, ...]:
-    return tuple(sorted(p for p in (folder / "pictures").glob("*") if p.suffix.lower() in PICTURES and p.is_file()))
+def _pictures(folder: Path, root: Path) -> tuple[Path, ...]:
+    found = sorted(p for p in (folder / "pictures").glob("*") if p.suffix.lower() in PICTURES)
+    return tuple(p for p in found if is_inside(p, root))
 
 
 def drawn(page: About) -> str:
@@ -106,15 +108,21 @@ def drawn(page: About) -> str:
 
 def reports(name: str, root: Path) -> list[Report]:
     """The newest comparisons, then the newest single runs."""
-    both = [_report(p.parent, "comparison") for p in sorted((root / name / "reports").glob("*/report.html"))]
-    single = [_report(run.folder, "run") for run in runs(name, root) if (run.folder / "report.html").is_file()]
-    return [*both[::-1][:NEWEST], *single[:NEWEST]]
+    both = [p.parent for p in sorted((root / name / "reports").glob("*/report.html"), reverse=True)]
+    single = [run.folder for run in runs(name, root)]
+    return [*_newest(both, "comparison", root), *_newest(single, "run", root)]
 
 
-def _report(folder: Path, what: str) -> Report:
-    date, rest = _dated(folder.name)
-    title = f"{'all variants' if what == 'comparison' else 'one run'}: {rest or folder.name}, {date}"
-    return Report(f"{what}-{folder.name}", title, folder / "report.html", _pictures(folder))
+def _newest(folders: Sequence[Path], what: str, root: Path) -> list[Report]:
+    found = [folder for folder in folders if is_inside(folder / "report.html", root)]
+    return [_report(folder, what, root) for folder in found[:NEWEST]]
+
+
+def _report(folder: Path, what: str, root: Path) -> Report:
+    name = shown(folder.name)
+    date, rest = _dated(name)
+    title = f"{'all variants' if what == 'comparison' else 'one run'}: {rest or name}, {date}"
+    return Report(f"{what}-{name}", title, folder / "report.html", _pictures(folder, root))
 
 
 def _dated(name: str) -> tuple[str, str]:
@@ -156,9 +164,9 @@ def _listed(name: str, found: Sequence[Run]) -> Iterator[Weights]:
         except VergenceError:
             continue  # a damaged or older folder
         variant = system.variants[order.variant].label if order.variant in system.variants else order.variant
-        date, _ = _dated(run.folder.name)
+        date, _ = _dated(shown(run.folder.name))
         assert run.weights is not None
-        yield Weights(run.folder.name, f"{variant}, {order.preset}, trained {date}", run.weights)
+        yield Weights(shown(run.folder.name), f"{variant}, {order.preset}, trained {date}", run.weights)
 
 
 # Measured -------------------------------------------------------------------------------------------------------------
@@ -183,12 +191,12 @@ def table(name: str) -> Table | None:
     if stored is None:
         return None
     system = catalogue.load(name)
-    shown = [m for m in system.metrics if any(m in row.metrics for row in stored.rows.values())][:MOST_METRICS]
-    means = {v: {m: _mean(row.metrics.get(m, ())) for m in shown} for v, row in stored.rows.items()}
+    columns = [m for m in system.metrics if any(m in row.metrics for row in stored.rows.values())][:MOST_METRICS]
+    means = {v: {m: _mean(row.metrics.get(m, ())) for m in columns} for v, row in stored.rows.items()}
     rows = []
     for variant, row in stored.rows.items():
         cells = []
-        for m in shown:
+        for m in columns:
             metric, mean = system.metrics[m], means[variant][m]
             others = [means[v][m] for v in means if v != variant]
             best = (
@@ -200,7 +208,7 @@ def table(name: str) -> Table | None:
     seeds = len(stored.environment.seeds) or 1
     many = "one seed" if seeds == 1 else f"mean and standard deviation of {seeds} seeds"
     note = f"Test data, {stored.preset}, {many}; {stored.data.rstrip('.')}."
-    heads = tuple(f"{system.metrics[m].label} {system.metrics[m].unit}".strip() for m in shown)
+    heads = tuple(f"{system.metrics[m].label} {system.metrics[m].unit}".strip() for m in columns)
     return Table(heads, tuple(rows), note, stored.command, stored.environment.date[:10])
 
 

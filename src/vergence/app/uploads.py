@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import io
 import itertools
-import json
 import re
 import shutil
 import stat
+import tempfile
 import time
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
-
-import numpy as np
-from PIL import Image, UnidentifiedImageError
 
 from vergence.app.form import Field, name_of
 from vergence.app.limits import Limits
@@ -28,9 +25,14 @@ from vergence.contract.inputs import Kind
 from vergence.core.errors import VergenceError
 from vergence.data.clouds import read_cloud
 from vergence.data.video import Frame, open_video
+from vergence.reading.archives import is_zip, zip_files, zip_names
+from vergence.reading.budget import VARIABLE, budget, within
+from vergence.reading.files import open_file, read_text
+from vergence.reading.pictures import FORMATS, decode_picture, read_picture
+from vergence.reading.tables import parse_json
 
-PICTURES = {"PNG": ".png", "JPEG": ".jpg", "BMP": ".bmp", "WEBP": ".webp", "PPM": ".ppm", "TIFF": ".tif"}
-"""Accepted picture formats; none of their decoders starts another program."""
+_ADVICE = re.compile(rf" \({VARIABLE}=[^)]*\)")
+"""For who runs the gallery, not for its visitors."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,30 @@ def check(field: Field, paths: Sequence[str | Path], folder: Path, limits: Limit
         raise VergenceError(f"{field.label}: {name_of(field.kind)} is expected, not {len(paths)} files")
     uploads = []
     for path in (inside(p, folder) for p in paths):
-        size = path.stat().st_size
-        if size > limits.upload_bytes:
-            raise VergenceError(f"{path.name} has {size / 1e6:.0f} MB, more than the {limits.upload_mb} that are taken")
-        if not size:
-            raise VergenceError(f"{path.name} is empty")
-        uploads.append(_looked_at(field.kind, path, limits))
+        with limited(path, limits):
+            with open_file(path) as file:
+                start = file.read(4096)
+            if not start:
+                raise VergenceError(f"{path.name} is empty")
+            uploads.append(_looked_at(field.kind, path, start, limits))
     return uploads
+
+
+@contextmanager
+def limited(path: Path, limits: Limits) -> Iterator[None]:
+    """Read a file within the gallery's limits; errors call it by its name alone."""
+    most = limits.upload_bytes
+    try:
+        with budget(
+            file_bytes=most,
+            text_bytes=most,
+            unpacked_bytes=most,
+            pixels=limits.megapixels * 10**6,
+            points=limits.cloud_points,
+        ):
+            yield
+    except VergenceError as error:
+        raise VergenceError(_ADVICE.sub("", str(error)).replace(str(path), path.name)) from None
 
 
 def inside(path: str | Path, folder: Path) -> Path:
@@ -75,42 +94,28 @@ def inside(path: str | Path, folder: Path) -> Path:
     return real
 
 
-def _looked_at(kind: Kind, path: Path, limits: Limits) -> Upload:
+def _looked_at(kind: Kind, path: Path, start: bytes, limits: Limits) -> Upload:
     if kind in (Kind.IMAGE, Kind.IMAGES):
-        return _picture(path, limits)
+        return _picture(path)
     if kind in (Kind.VIDEO, Kind.VIDEOS):
-        return _video(path, limits)
+        return _video(path, start, limits)
     if kind is Kind.CLOUD:
-        return _cloud(path, limits)
+        return _cloud(path, start)
     if kind is Kind.GRAPH:
-        return _graph(path, limits)
-    return _zip(path, limits) if zipfile.is_zipfile(path) else _picture(path, limits)
+        return _graph(path, start)
+    return _zip(path, limits) if is_zip(path) else _picture(path)
 
 
 # Pictures -------------------------------------------------------------------------------------------------------------
 
 
-def _picture(path: Path, limits: Limits, name: str = "") -> Upload:
-    name = name or path.name
-    width, height, form = _decoded(path, name, limits)
-    return Upload(path, name, PICTURES[form], f"{width} × {height}")
+def _picture(path: Path) -> Upload:
+    picture = read_picture(path)
+    return Upload(path, path.name, _suffix(picture.format), f"{picture.width} × {picture.height}")
 
 
-def _decoded(source: Path | io.BytesIO, name: str, limits: Limits) -> tuple[int, int, str]:
-    """The size and format of a picture that decodes to its end."""
-    try:
-        with Image.open(source, formats=tuple(PICTURES)) as picture:
-            (width, height), form = picture.size, str(picture.format)
-            if width * height > limits.megapixels * 10**6:
-                raise VergenceError(
-                    f"{name} has {width} x {height} pixels, more than the {limits.megapixels} million that are taken"
-                )
-            picture.load()
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError):
-        raise VergenceError(
-            f"{name} is not a picture that can be read: expected PNG, JPEG, WebP, BMP, PPM or TIFF"
-        ) from None
-    return width, height, "PPM" if form in ("PGM", "PBM") else form
+def _suffix(form: str | None) -> str:
+    return FORMATS.get(form or "", ".jpg")  # phones write several JPEG pictures into one file, which Pillow calls MPO
 
 
 # Videos ---------------------------------------------------------------------------------------------------------------
@@ -130,9 +135,7 @@ _VIDEOS: tuple[tuple[str, int, bytes], ...] = (
 """Signatures of video containers; playlists, which refer to other files, are not among them."""
 
 
-def _video(path: Path, limits: Limits) -> Upload:
-    with path.open("rb") as file:
-        start = file.read(256)
+def _video(path: Path, start: bytes, limits: Limits) -> Upload:
     suffix = next((s for s, at, mark in _VIDEOS if start[at : at + len(mark)] == mark), "")
     if suffix == ".ts" and start[:1] != b"G":
         suffix = ""
@@ -145,33 +148,27 @@ def _video(path: Path, limits: Limits) -> Upload:
 
 def first_frame(path: Path, name: str, limits: Limits) -> tuple[Frame, float]:
     """The first frame of a video and its length in seconds; one that is too long or too large is an error."""
-    try:
+    with limited(path, limits):
         video = open_video(path)
         seconds = (video.length or 0) / video.fps
         if seconds > limits.video_seconds:
             raise VergenceError(
                 f"{name} lasts {seconds:.0f} seconds, more than the {limits.video_seconds} that are taken"
             )
-        if video.size.width * video.size.height > limits.megapixels * 10**6:
-            raise VergenceError(f"{name} has frames of more than the {limits.megapixels} million pixels that are taken")
-        return next(video.frames()), seconds
-    except StopIteration:
-        raise VergenceError(f"{name} has no frame that can be read") from None
-    except VergenceError as error:
-        raise VergenceError(str(error).replace(str(path), name)) from None
+        frame = next(video.frames(), None)
+    if frame is None:
+        raise VergenceError(f"{name} has no frame that can be read")
+    return frame, seconds
 
 
 # Clouds ---------------------------------------------------------------------------------------------------------------
 
 
-def _cloud(path: Path, limits: Limits) -> Upload:
-    with path.open("rb") as file:
-        start = file.read(4096)
+def _cloud(path: Path, start: bytes) -> Upload:
     if start.startswith(b"\x93NUMPY"):
         suffix = ".npy"
     elif start.startswith(b"PK"):
         suffix = ".npz"
-        _bounded(path, limits)
     elif start.startswith((b"ply\n", b"ply\r\n")):
         suffix = ".ply"
     elif re.search(rb"^FIELDS\s", start, re.MULTILINE):
@@ -182,26 +179,20 @@ def _cloud(path: Path, limits: Limits) -> Upload:
         raise VergenceError(
             f"{path.name} is not a point cloud that can be read: expected .npy, .npz, .ply, .pcd or .bin"
         )
-    named = path if path.suffix.lower() == suffix else _beside(path, suffix)
-    try:
-        if suffix == ".npy":
-            np.load(named, mmap_mode="r", allow_pickle=False)  # fails if the header promises more than the file has
-        points = len(read_cloud(named))
-    except (VergenceError, ValueError, OSError) as error:
-        message = str(error).replace(str(named), path.name)
-        damaged = message if isinstance(error, VergenceError) else f"{path.name} is damaged: {message}"
-        raise VergenceError(damaged) from None
-    finally:
-        if named != path:
-            named.unlink(missing_ok=True)
-    if points > limits.cloud_points:
-        raise VergenceError(f"{path.name} has {points} points, more than the {limits.cloud_points} that are taken")
+    points = _points(path, suffix)
+    within("points", points, path)
     return Upload(path, path.name, suffix, f"{points:,} points")
 
 
-def _beside(path: Path, suffix: str) -> Path:
-    """A copy of the file with the suffix of its content, for readers that choose by suffix."""
-    return Path(shutil.copyfile(path, path.with_name(f".{path.name}.looked-at{suffix}")))
+def _points(path: Path, suffix: str) -> int:
+    if path.suffix.lower() == suffix:
+        return len(read_cloud(path))
+    with tempfile.TemporaryDirectory(dir=path.parent) as place:  # readers choose by suffix
+        named = Path(shutil.copyfile(path, Path(place) / f"cloud{suffix}"))
+        try:
+            return len(read_cloud(named))
+        except VergenceError as error:
+            raise VergenceError(str(error).replace(str(named), path.name)) from None
 
 
 # Graphs ---------------------------------------------------------------------------------------------------------------
@@ -209,24 +200,23 @@ def _beside(path: Path, suffix: str) -> Path:
 _PAIRS = re.compile(r"\s*-?[\d.]+(?:[eE][-+]?\d+)?[ \t,]+-?[\d.]+(?:[eE][-+]?\d+)?\s*")
 
 
-def _graph(path: Path, limits: Limits) -> Upload:
+def _graph(path: Path, start: bytes) -> Upload:
     """Detect the format of a map; its reader checks the contents later."""
-    start = path.read_bytes()[:64]
     wrong = VergenceError(f"{path.name} is not a graph that can be read: expected .graph, .geojson, .graphml or a mask")
     if start.startswith((b"\x89PNG", b"\xff\xd8", b"BM", b"RIFF", b"II*\0", b"MM\0*")):
-        return _picture(path, limits)
+        return _picture(path)
     try:
-        text = path.read_text(encoding="utf-8-sig").lstrip()
-    except ValueError:
+        text = read_text(path).lstrip()
+        content: Any = parse_json(text, path) if text.startswith("{") else None
+    except VergenceError:
         raise wrong from None
     if text.startswith("{"):
-        try:
-            content: Any = json.loads(text)
-        except (ValueError, RecursionError):
-            raise wrong from None
         if not isinstance(content, dict) or not isinstance(content.get("type"), str):
             raise wrong
-        return Upload(path, path.name, ".geojson", f"GeoJSON, {len(content.get('features') or [])} features")
+        features = content.get("features", [])
+        if not isinstance(features, list):
+            raise wrong
+        return Upload(path, path.name, ".geojson", f"GeoJSON, {len(features)} features")
     if text.startswith("<"):
         if "<!" in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL):  # entities can name files and grow without limit
             raise VergenceError(f"{path.name} is refused: it contains declarations that a graph does not need")
@@ -243,33 +233,12 @@ def _graph(path: Path, limits: Limits) -> Upload:
 
 
 def _zip(path: Path, limits: Limits) -> Upload:
-    pictures = len(_bounded(path, limits))
-    if not pictures:
+    count = len(zip_names(path))
+    if count > limits.files:
+        raise VergenceError(f"{path.name} holds {count} files, more than the {limits.files} that are taken")
+    if not count:
         raise VergenceError(f"{path.name} holds no file")
-    return Upload(path, path.name, ".zip", f"{pictures} files")
-
-
-def _bounded(path: Path, limits: Limits) -> list[zipfile.ZipInfo]:
-    """The entries of a zip within the limits on number and size, with no path outside it."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = [e for e in archive.infolist() if not e.is_dir()]
-    except NotImplementedError:  # zipfile does not support this version
-        raise VergenceError(f"{path.name} is a zip of an unsupported kind: please create it again") from None
-    except (zipfile.BadZipFile, OSError, ValueError):
-        raise VergenceError(f"{path.name} is not a whole zip") from None
-    if len(entries) > limits.files:
-        raise VergenceError(f"{path.name} holds {len(entries)} files, more than the {limits.files} that are taken")
-    if sum(e.file_size for e in entries) > limits.upload_bytes:
-        raise VergenceError(f"{path.name} would unpack to more than the {limits.upload_mb} MB that are taken")
-    for entry in entries:
-        parts = entry.filename.replace("\\", "/").split("/")
-        kind = stat.S_IFMT(entry.external_attr >> 16)
-        if parts[0] in ("", "~") or ".." in parts or ":" in parts[0] or kind not in (0, stat.S_IFREG):
-            raise VergenceError(f"{path.name} is refused: its entry {entry.filename!r} leads outside it or is no file")
-        if entry.flag_bits & 1:
-            raise VergenceError(f"{path.name} is locked with a password")
-    return entries
+    return Upload(path, path.name, ".zip", f"{count} files")
 
 
 def place(field: Field, uploads: Sequence[Upload], folder: Path, limits: Limits) -> Path | list[Path] | None:
@@ -295,7 +264,8 @@ def place(field: Field, uploads: Sequence[Upload], folder: Path, limits: Limits)
 def _unzipped(upload: Upload, target: Path, limits: Limits) -> list[Path]:
     """Unpack the pictures of a zip into their folders, under generated names. Common parent folders are dropped, except
     the last one if it names the pictures, as in ``people/anna/1.png``."""
-    pictures = list(_pictures(upload, limits))
+    with limited(upload.path, limits):
+        pictures = list(_pictures(upload))
     levels = zip(*(folders for folders, *_ in pictures), strict=False)
     outer = sum(1 for _ in itertools.takewhile(lambda names: len(set(names)) == 1, levels))
     if outer > 1 and all(len(folders) == outer for folders, *_ in pictures):
@@ -309,34 +279,17 @@ def _unzipped(upload: Upload, target: Path, limits: Limits) -> list[Path]:
     return paths
 
 
-def _pictures(upload: Upload, limits: Limits) -> Iterator[tuple[list[str], str, str, bytes]]:
-    """Each picture of a zip: folders, name, suffix and bytes. Bytes are counted, as a zip may declare a false size."""
-    left = limits.upload_bytes
-    entries = _bounded(upload.path, limits)
-    with zipfile.ZipFile(upload.path) as archive:
-        for entry in entries:
-            try:
-                with archive.open(entry) as file:
-                    content = file.read(left + 1)
-            except NotImplementedError:  # zipfile does not support this compression
-                raise VergenceError(f"{upload.name} has an unsupported compression of {entry.filename!r}") from None
-            except (zipfile.BadZipFile, OSError, ValueError, EOFError, RuntimeError):
-                raise VergenceError(f"{upload.name} is damaged at {entry.filename!r}") from None
-            left -= len(content)
-            if left < 0:
-                raise VergenceError(f"{upload.name} unpacks to more than the {limits.upload_mb} MB that are taken")
-            name = entry.filename.replace("\\", "/").rsplit("/", 1)[-1]
-            if name.startswith(".") or "__MACOSX" in entry.filename:
-                continue
-            try:
-                form = _decoded(io.BytesIO(content), name, limits)[2]
-            except VergenceError:
-                continue  # other files, such as a licence
-            yield _folders(entry), name, PICTURES[form], content
-
-
-def _folders(entry: zipfile.ZipInfo) -> list[str]:
-    return [part for part in entry.filename.replace("\\", "/").split("/")[:-1] if part not in ("", ".")]
+def _pictures(upload: Upload) -> Iterator[tuple[tuple[str, ...], str, str, bytes]]:
+    """Each picture of a zip: folders, name, suffix and bytes."""
+    for entry, content in zip_files(upload.path, upload.name):
+        *folders, name = PurePosixPath(entry.replace("\\", "/")).parts
+        if name.startswith(".") or "__MACOSX" in folders:
+            continue
+        try:
+            form = decode_picture(io.BytesIO(content), name).format
+        except VergenceError:
+            continue  # other files, such as a licence
+        yield tuple(folders), name, _suffix(form), content
 
 
 def _plain(name: str) -> str:

@@ -5,6 +5,7 @@ The folder holds the order and gets the results; progress goes to standard error
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -53,7 +54,7 @@ def work(folder: Path) -> None:
 def without_folder(content: bytes, folder: Path) -> bytes:
     """Replace paths on the server by the visitor's file names, and folders by the name of their field."""
     for place in {folder, folder.resolve()}:
-        content = re.sub(re.escape(f"{place}/{INPUTS}/".encode()) + rb"(\w+/)?", b"", content)
+        content = re.sub(re.escape(os.fsencode(f"{place}/{INPUTS}/")) + rb"(\w+/)?", b"", content)
     return content
 
 

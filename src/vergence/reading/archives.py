@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import stat
 import tarfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -16,6 +18,7 @@ from vergence.reading.files import open_file, refusing, size_of
 
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 WHAT = "a complete archive"
+ZIP = "a complete zip"
 _PIECE = 1 << 20
 
 
@@ -24,76 +27,90 @@ def unpack(path: Path, folder: Path) -> None:
     are counted while they are written, for an archive may lie about its sizes."""
     with open_file(path, WHAT) as file, refusing(path, WHAT):
         folder.mkdir()
+        unpacked = _Unpacked(path, size_of(file))
         if path.name.lower().endswith(".zip"):
-            _unzip(file, path, folder, size_of(file))
+            _unzip(file, folder, unpacked)
         else:
-            _untar(file, path, folder, size_of(file))
+            _untar(file, folder, unpacked)
         if not any(folder.iterdir()):
             raise VergenceError(f"{path} is an empty archive")
 
 
-def _unzip(file: IO[bytes], path: Path, folder: Path, size: int) -> None:
+@dataclass
+class _Unpacked:
+    """Counts the bytes of an archive while they are unpacked."""
+
+    source: object
+    packed: int
+    total: int = 0
+
+    def pieces(self, file: IO[bytes]) -> Iterator[bytes]:
+        while piece := file.read(_PIECE):
+            self.total += len(piece)
+            within_expansion(self.total, self.packed, self.source)
+            yield piece
+
+
+def _unzip(file: IO[bytes], folder: Path, unpacked: _Unpacked) -> None:
     with zipfile.ZipFile(file) as archive:
-        entries = archive.infolist()
-        for entry in entries:
-            kind = stat.S_IFMT(entry.external_attr >> 16)
-            _check(entry.filename, path, plain=kind in (0, stat.S_IFREG, stat.S_IFDIR))
-        within("entries", len(entries), path)
-        within_expansion(sum(entry.file_size for entry in entries), size, path)
-        total = 0
-        for entry in entries:
+        for entry in _entries(archive, unpacked):
             if entry.is_dir():
                 (folder / entry.filename).mkdir(parents=True, exist_ok=True)
                 continue
-            with archive.open(entry) as source:
-                total = _write(source, folder / entry.filename, total, size, path)
+            with archive.open(entry) as member:
+                _write(unpacked.pieces(member), folder / entry.filename, unpacked.source)
 
 
-def _untar(file: IO[bytes], path: Path, folder: Path, size: int) -> None:
+def _entries(archive: zipfile.ZipFile, unpacked: _Unpacked) -> list[zipfile.ZipInfo]:
+    """All entries of a zip, checked before any of them is unpacked."""
+    entries = archive.infolist()
+    within("entries", len(entries), unpacked.source)
+    for entry in entries:
+        kind = stat.S_IFMT(entry.external_attr >> 16)
+        _check(entry.filename, unpacked.source, kind in (0, stat.S_IFREG, stat.S_IFDIR), entry.filename.endswith("/"))
+        if entry.flag_bits & 1:
+            raise VergenceError(f"{unpacked.source} is locked with a password: expected {WHAT} without one")
+    within_expansion(sum(entry.file_size for entry in entries), unpacked.packed, unpacked.source)
+    return entries
+
+
+def _untar(file: IO[bytes], folder: Path, unpacked: _Unpacked) -> None:
     with tarfile.open(fileobj=file) as archive:
-        total = count = 0
+        count = 0
         for entry in archive:  # one after another: a compressed archive is read through only once
             count += 1
-            within("entries", count, path)
-            _check(entry.name, path, plain=entry.isreg() or entry.isdir())
-            within_expansion(total + entry.size, size, path)
+            within("entries", count, unpacked.source)
+            _check(entry.name, unpacked.source, entry.isreg() or entry.isdir(), entry.isdir())
+            within_expansion(unpacked.total + entry.size, unpacked.packed, unpacked.source)
             target = folder / entry.name
             if entry.isdir():
                 target.mkdir(parents=True, exist_ok=True)
                 continue
-            source = archive.extractfile(entry)
-            assert source is not None
-            with source:
-                total = _write(source, target, total, size, path)
+            member = archive.extractfile(entry)
+            assert member is not None
+            with member:
+                _write(unpacked.pieces(member), target, unpacked.source)
 
 
-def _write(source: IO[bytes], target: Path, total: int, packed: int, path: Path) -> int:
-    while piece := source.read(_PIECE):
-        total += len(piece)
-        within_expansion(total, packed, path)
-        _append(target, piece, path)
-    if not target.exists():
-        _append(target, b"", path)
-    return total
+def _write(pieces: Iterator[bytes], target: Path, source: object) -> None:
+    for piece in itertools.chain([b""], pieces):  # an empty file is written too
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("ab") as file:
+                file.write(piece)
+        except OSError as error:  # a full disk, a name that is too long
+            raise VergenceError(f"cannot unpack {source} into {target.parent}: {error.strerror or error}") from None
 
 
-def _append(target: Path, piece: bytes, path: Path) -> None:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("ab") as file:
-            file.write(piece)
-    except OSError as error:  # a full disk, a name that is too long
-        raise VergenceError(f"cannot unpack {path} into {target.parent}: {error.strerror or error}") from None
-
-
-def _check(name: str, path: Path, plain: bool) -> None:
+def _check(name: str, source: object, plain: bool, folder: bool) -> None:
     parts = PurePosixPath(name.replace("\\", "/"))
-    if parts.is_absolute() or ".." in parts.parts or ":" in name.partition("/")[0]:
-        raise VergenceError(f"{path} is refused: its entry {name!r} would be written outside its folder")
-    if not parts.parts or "\0" in name:
-        raise VergenceError(f"{path} is refused: it has an entry named {name!r}")
+    first = name.partition("/")[0]
+    if parts.is_absolute() or ".." in parts.parts or ":" in first or first == "~":
+        raise VergenceError(f"{source} is refused: its entry {name!r} would be written outside its folder")
+    if not name or "\0" in name or not (parts.parts or folder):
+        raise VergenceError(f"{source} is refused: it has an entry named {name!r}")
     if not plain:
-        raise VergenceError(f"{path} is refused: its entry {name!r} is neither a file nor a folder")
+        raise VergenceError(f"{source} is refused: its entry {name!r} is neither a file nor a folder")
 
 
 def is_zip(path: Path) -> bool:
@@ -101,10 +118,23 @@ def is_zip(path: Path) -> bool:
     return zipfile.is_zipfile(path)
 
 
+def zip_names(path: Path, name: str = "") -> list[str]:
+    """The names of the files in a zip, checked as :func:`unpack` does; ``name`` is what errors call the zip."""
+    with _zip(path, name) as (_, entries, _):
+        return [entry.filename for entry in entries]
+
+
+def zip_files(path: Path, name: str = "") -> Iterator[tuple[str, bytes]]:
+    """The files of a zip one by one, by name. Checked as :func:`unpack` does."""
+    with _zip(path, name) as (archive, entries, unpacked):
+        for entry in entries:
+            with archive.open(entry) as member:
+                content = b"".join(unpacked.pieces(member))
+            yield entry.filename, content
+
+
 @contextmanager
-def open_zip(path: Path, name: str = "") -> Iterator[zipfile.ZipFile]:
-    """A zip whose entries are plain files inside it, for readers that take its files one by one."""
-    name = name or str(path)
-    with open_file(path, "a complete zip") as file, refusing(name, "a complete zip"), zipfile.ZipFile(file) as archive:
-        within("entries", len(archive.infolist()), name)
-        yield archive
+def _zip(path: Path, name: str) -> Iterator[tuple[zipfile.ZipFile, list[zipfile.ZipInfo], _Unpacked]]:
+    with open_file(path, ZIP) as file, refusing(name or path, ZIP), zipfile.ZipFile(file) as archive:
+        unpacked = _Unpacked(name or path, size_of(file))
+        yield archive, [entry for entry in _entries(archive, unpacked) if not entry.is_dir()], unpacked

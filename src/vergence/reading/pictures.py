@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 from typing import IO
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from vergence.core.errors import VergenceError
 from vergence.reading.budget import within
@@ -27,7 +27,7 @@ def read_picture(path: Path, longest: int = 0) -> Image.Image:
 
 def decode_picture(file: IO[bytes], source: object, longest: int = 0) -> Image.Image:
     """As :func:`read_picture`, from an open file; ``source`` is what errors call it."""
-    with refusing(source, WHAT), _opened(file) as picture:
+    with refusing(source, WHAT), _opened(file, source) as picture:
         form = picture.format
         within_picture(picture.width, picture.height, source)
         factor = max(picture.size) // longest if longest else 1
@@ -48,11 +48,13 @@ def within_picture(width: int, height: int, source: object) -> None:
     within("aspect", max(width, height) / min(width, height), source)
 
 
-def _opened(file: IO[bytes]) -> Image.Image:
+def _opened(file: IO[bytes], source: object) -> Image.Image:
     """Open without Pillow's own limit on pixels, for which the budget stands."""
     with _pillow:
         before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
         try:
             return Image.open(file, formats=tuple(FORMATS))
+        except UnidentifiedImageError:  # its message shows the open file, which says nothing to a reader
+            raise VergenceError(f"{source} is not {WHAT}") from None
         finally:
             Image.MAX_IMAGE_PIXELS = before
