@@ -222,7 +222,7 @@ def test_every_preset_and_variant_makes_a_config_that_survives_json(name):
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_every_preset_prints_its_help(name, capsys):
-    for preset in list(SETTINGS[name].presets)[:3]:
+    for preset in list(SETTINGS[name].presets)[:2]:
         assert main(["train", name, "--preset", preset, "--help"]) == 0
         assert "--seed" in capsys.readouterr().out
 
@@ -341,14 +341,14 @@ def test_a_run_stopped_with_workers_goes_on_to_the_bits_of_one_without(name, tmp
     """And nothing is written outside the folder of a run."""
     system = catalogue.load(name)
     variant = next(iter(system.variants))
-    whole = start(name, _short(system, 5), tmp_path / "whole", variant)
+    whole = start(name, _short(system, 3), tmp_path / "whole", variant)
     with written() as paths:
         execute(whole, Progress())
     outside = [p for p in paths if whole.folder not in (p, *p.parents) and Path("/dev") not in p.parents]
     # Asking for a fresh measure of memory is the one thing that looks like writing and is none.
     assert [p for p in outside if p.parent.parent != Path("/proc")] == []
     parted = start(name, whole.order.config, tmp_path / "parted", variant, workers=1)
-    stop_and_go_on(parted, step=3)
+    stop_and_go_on(parted, step=2)
     assert (parted.folder / "last.safetensors").read_bytes() == (whole.folder / "last.safetensors").read_bytes()
     assert parted.records() == whole.records()
     assert parted.metrics == whole.metrics

@@ -68,6 +68,8 @@ class Understood(Exception):
 @pytest.fixture
 def only_read(monkeypatch):
     """Commands stop where they have read their options. What they would look up before is made up."""
+    import vergence.cli.export  # noqa: F401  # it imports what is replaced below, and would keep it
+
     parse = tyro.cli
 
     def stop(*args, **kwargs):
