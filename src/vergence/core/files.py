@@ -6,10 +6,11 @@ import csv
 import json
 import math
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from vergence.core.errors import VergenceError
 
@@ -28,6 +29,7 @@ def replacing(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        partial.unlink(missing_ok=True)  # a link of that name would be written through
         yield partial
         with partial.open("rb") as file:
             os.fsync(file.fileno())
@@ -37,6 +39,28 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+def open_plain(path: Path, mode: Literal["r+b", "a+b"], buffering: int = -1) -> IO[bytes]:
+    """Open a file to be changed in place; it is made if it is missing. A link is refused: it may lead to a file of
+    someone else."""
+    refuse_link(path, "a regular file")
+    extra = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+    flags = os.O_CREAT | os.O_RDWR | extra | (os.O_APPEND if mode == "a+b" else 0)
+    try:
+        descriptor = os.open(path, flags, 0o666)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise VergenceError(f"{path} is not a regular file")
+        return os.fdopen(descriptor, mode, buffering)
+    except OSError as error:
+        raise VergenceError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def refuse_link(path: Path, what: str) -> None:
+    """Refuse a symbolic link in the place of what a run writes."""
+    if path.is_symlink():
+        raise VergenceError(f"{path} is a symbolic link: expected {what}")
 
 
 def unused(path: Path) -> Path:
@@ -93,17 +117,13 @@ def finite(value: Any) -> Any:
 
 @contextmanager
 def lock(path: Path, waiting: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold an exclusive file lock; a process that has to wait says ``waiting`` once."""
+    """Hold an exclusive file lock; a process that has to wait says ``waiting`` once. The file is left as it is."""
     try:
         import fcntl
     except ImportError:  # no such locks on this system
         yield
         return
-    try:
-        file = path.open("w")
-    except OSError as error:
-        raise VergenceError(f"cannot write {path}: {error.strerror or error}") from error
-    with file:
+    with open_plain(path, "r+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -21,7 +21,7 @@ from torch import Tensor
 from vergence._version import __version__
 from vergence.contract.config import digest
 from vergence.core.errors import VergenceError, reason
-from vergence.core.files import replacing, save_tensors, write_json
+from vergence.core.files import refuse_link, replacing, save_tensors, write_json
 from vergence.reading.tables import read_json
 from vergence.reading.weights import load_archive, load_tensors
 
@@ -47,6 +47,7 @@ class Checkpoint:
 
 def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], state: Any) -> Path:
     """Write the next checkpoint and delete all but the newest two."""
+    refuse_link(run / "checkpoints", "a folder")
     number = int(next((p.name for p in _newest_first(run)), "0")) + 1
     folder = run / "checkpoints" / f"{number:06d}"
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")

@@ -12,7 +12,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -21,12 +21,14 @@ from typing import Any
 
 from vergence.contract.config import differences, from_json, to_json
 from vergence.core.errors import VergenceError
-from vergence.core.files import finite, lock, write_json, write_text
+from vergence.core.files import finite, lock, open_plain, refuse_link, write_json, write_text
 from vergence.reading.tables import parse_json, read_json
 from vergence.runs.order import Order
 from vergence.runs.versions import Environment, environment, fingerprint, shared_fingerprint
 
 ROOT = Path("runs")
+WRITTEN = ("checkpoints", "tensorboard", "prepared")
+"""Folders of a run that its training writes to."""
 
 
 @dataclass(frozen=True)
@@ -120,21 +122,26 @@ class Run:
             raise VergenceError(f"{path} cannot be read: {error}") from error
         return [_record(line, f"line {number} of {path}") for number, line in enumerate(lines, 1)]
 
-    def locked(self, say: Callable[[str], None]) -> AbstractContextManager[None]:
-        """Lock the run for this process; another one waits, and says so."""
-        return lock(self.folder / ".lock", f"{self.folder} is in use by another process; waiting for it", say)
+    @contextmanager
+    def locked(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Lock the run for this process, which may then write to it; another one waits, and says so."""
+        with lock(self.folder / ".lock", f"{self.folder} is in use by another process; waiting for it", say):
+            for name in WRITTEN:
+                refuse_link(self.folder / name, "a folder")
+            yield
 
     def record(self, values: Mapping[str, Any]) -> None:
         """Append a line to ``metrics.jsonl``."""
         try:
-            with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(finite(values)) + "\n")
+            with open_plain(self.folder / "metrics.jsonl", "a+b") as file:
+                file.write(json.dumps(finite(values)).encode() + b"\n")
         except OSError as error:
             raise VergenceError(f"cannot write {self.folder / 'metrics.jsonl'}: {error.strerror}") from error
 
     def rewind(self, records: int) -> None:
         """Keep the first ``records`` lines of ``metrics.jsonl``: the run resumes from there."""
         path = self.folder / "metrics.jsonl"
+        refuse_link(path, "a regular file")
         if path.exists():
             try:
                 kept = path.read_bytes().splitlines(keepends=True)[:records]
