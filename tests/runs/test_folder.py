@@ -1,6 +1,9 @@
 """Run folders: what is in them stays in them, whatever was put there."""
 
 import os
+import subprocess
+import sys
+import time
 
 import pytest
 import torch
@@ -8,7 +11,7 @@ import torch
 from helpers import short, start
 from vergence import catalogue
 from vergence.core.errors import VergenceError
-from vergence.core.files import lock, write_json
+from vergence.core.files import ABANDONED, lock, write_json
 from vergence.core.progress import Progress
 from vergence.engine import checkpoint
 from vergence.engine.eventfile import EventFile
@@ -96,3 +99,63 @@ def test_a_link_in_the_place_of_a_half_written_file_is_not_followed(tmp_path, pr
     (tmp_path / f".a.json.{os.getpid()}.partial").symlink_to(precious)
     write_json(tmp_path / "a.json", 1)
     assert not (tmp_path / "a.json").is_symlink()
+
+
+# Half-written files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def alive():
+    """The id of another process that lives."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield child.pid
+    child.communicate(b"\n")
+
+
+@pytest.fixture
+def gone():
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
+
+
+def half_written(run, process):
+    """What a process that was killed leaves behind."""
+    files = [run.folder / f".result.json.{process}.partial", run.folder / f"checkpoints/.best-0.x.{process}.partial"]
+    folder = run.folder / f"checkpoints/.000002.{process}.partial"
+    folder.mkdir(parents=True)
+    for path in (*files, folder / "state.pt"):
+        path.write_bytes(b"half")
+    return [*files, folder]
+
+
+def test_what_a_killed_process_left_is_removed(run, gone):
+    left = half_written(run, gone) + half_written(run, os.getpid())  # in a container, ids are the same every time
+    with run.locked(print):
+        assert not any(path.exists() for path in left)
+
+
+def test_what_another_process_writes_stays(run, alive):
+    left = half_written(run, alive)
+    with run.locked(print):
+        assert all(path.exists() for path in left)
+
+
+def test_an_old_file_is_not_of_the_process_that_has_its_number_now(run, alive):
+    left = half_written(run, alive)
+    for path in left:
+        os.utime(path, (time.time() - ABANDONED - 9,) * 2)
+    with run.locked(print):
+        assert not any(path.exists() for path in left)
+
+
+def test_other_files_stay_and_links_are_removed_alone(run, gone, precious, tmp_path):
+    other = run.folder / ".mine.partial"
+    other.write_text("mine")
+    links = [run.folder / f".a.{gone}.partial", run.folder / f".b.{gone}.partial"]
+    for link, target in zip(links, (precious, tmp_path), strict=True):
+        link.symlink_to(target)
+        os.utime(link, (1, 1), follow_symlinks=False)
+    with run.locked(print):
+        assert other.exists()
+        assert not any(link.is_symlink() for link in links)

@@ -6,7 +6,10 @@ import csv
 import json
 import math
 import os
+import re
+import shutil
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +19,9 @@ from vergence.core.errors import VergenceError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+ABANDONED = 3600
+"""Seconds after which a half-written file belongs to no process, though one has the id in its name."""
 
 
 def home() -> Path:
@@ -39,6 +45,37 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+def remove_partials(folder: Path) -> None:
+    """Remove what killed processes left half-written in a folder that this process has locked."""
+    for path in list(folder.glob(".*.partial")):
+        number = re.fullmatch(r"\..+\.([0-9]{1,9})\.partial", path.name)
+        if number is None:
+            continue
+        with suppress(OSError):  # such as one that has been moved into place meanwhile
+            if not _may_be_written(path, int(number[1])):
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _may_be_written(path: Path, process: int) -> bool:
+    """Whether another process may still write a partial file.
+
+    The lock keeps out others that train, but a report is written without it, and some file systems have no locks: so
+    the file of a process that lives is left alone. Process ids are used again: an old file is nobody's, and one with
+    our own id is of a process before us, for nothing is written before the lock is held.
+    """
+    if process in (0, os.getpid()) or time.time() - path.lstat().st_mtime > ABANDONED:
+        return False
+    if os.name != "posix":  # there, signal 0 would be sent
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it lives, and is someone else's
+        return True
+    return True
 
 
 def open_plain(path: Path, mode: Literal["r+b", "a+b"], buffering: int = -1) -> IO[bytes]:

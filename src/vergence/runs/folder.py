@@ -21,7 +21,7 @@ from typing import Any
 
 from vergence.contract.config import differences, from_json, to_json
 from vergence.core.errors import VergenceError
-from vergence.core.files import finite, lock, open_plain, refuse_link, write_json, write_text
+from vergence.core.files import finite, lock, open_plain, refuse_link, remove_partials, write_json, write_text
 from vergence.reading.tables import parse_json, read_json
 from vergence.runs.order import Order
 from vergence.runs.versions import Environment, environment, fingerprint, shared_fingerprint
@@ -128,6 +128,8 @@ class Run:
         with lock(self.folder / ".lock", f"{self.folder} is in use by another process; waiting for it", say):
             for name in WRITTEN:
                 refuse_link(self.folder / name, "a folder")
+            for folder in (self.folder, *(self.folder / name for name in WRITTEN)):
+                remove_partials(folder)
             yield
 
     def record(self, values: Mapping[str, Any]) -> None:
