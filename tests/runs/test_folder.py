@@ -8,9 +8,9 @@ import time
 import pytest
 import torch
 
-from helpers import short, start
+from helpers import StopAt, short, start
 from vergence import catalogue
-from vergence.core.errors import VergenceError
+from vergence.core.errors import Interrupted, VergenceError
 from vergence.core.files import ABANDONED, lock, write_json
 from vergence.core.progress import Progress
 from vergence.engine import checkpoint
@@ -159,3 +159,66 @@ def test_other_files_stay_and_links_are_removed_alone(run, gone, precious, tmp_p
     with run.locked(print):
         assert other.exists()
         assert not any(link.is_symlink() for link in links)
+
+
+# Records --------------------------------------------------------------------------------------------------------------
+
+WHOLE = '{"total": 1}\n{"total": 2}\n'
+
+
+@pytest.mark.parametrize("torn", ["{", '{"total": 3, "losses": {"a": 1}', "\udcff", "3"])
+def test_a_record_is_not_glued_to_half_a_line(torn, run):
+    path = run.folder / "metrics.jsonl"
+    path.write_bytes(os.fsencode(WHOLE + torn))
+    assert run.records() == [{"total": 1}, {"total": 2}]
+    run.record({"total": 3})
+    assert path.read_text() == WHOLE + '{"total": 3}\n'
+
+
+def test_a_last_record_that_lacks_only_the_end_of_its_line_is_kept(run):
+    (run.folder / "metrics.jsonl").write_text(WHOLE + '{"total": 3}')
+    assert [record["total"] for record in run.records()] == [1, 2, 3]
+    run.record({"total": 4})
+    assert [record["total"] for record in run.records()] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("records", "kept"), [(0, 0), (1, 1), (2, 2), (3, 2), (9, 2)])
+def test_rewinding_keeps_whole_lines(records, kept, run):
+    path = run.folder / "metrics.jsonl"
+    path.write_text(WHOLE + '{"tot')
+    assert run.rewind(records) == kept
+    assert path.read_text() == "".join(WHOLE.splitlines(keepends=True)[:kept])
+
+
+def test_no_records_are_none(run):
+    assert run.rewind(3) == 0
+    assert run.records() == []
+
+
+@pytest.mark.parametrize("content", ['{"tot\n{"total": 2}\n', '{"total": 1}\n\n{"total": 2}\n', '{"total": 1}\n{"to\n'])
+def test_damage_that_is_not_half_a_last_line_is_said(content, run):
+    (run.folder / "metrics.jsonl").write_text(content)
+    with pytest.raises(VergenceError, match=r"line \d of .*metrics\.jsonl is not readable JSON"):
+        run.records()
+
+
+def test_half_a_line_of_a_finished_run_is_damage(run):
+    (run.folder / "metrics.jsonl").write_text(WHOLE + '{"tot')
+    (run.folder / "result.json").write_text("{}")
+    with pytest.raises(VergenceError, match="line 3 of"):
+        run.records()
+
+
+def test_records_that_the_disk_lost_are_not_counted(run, tmp_path):
+    """A machine that loses power may keep a checkpoint and lose the records before it."""
+    whole = start("fake-byhand", run.order.config, tmp_path / "whole")
+    execute(whole, Progress())
+    with pytest.raises(Interrupted):
+        execute(run, StopAt(2))
+    path = run.folder / "metrics.jsonl"
+    path.write_text(path.read_text().splitlines(keepends=True)[0] + '{"tot')
+    with pytest.raises(Interrupted):
+        execute(run, StopAt(1))
+    assert checkpoint.latest(run.folder, print).state["place"]["records"] == len(run.records())
+    execute(run, Progress())
+    assert run.records() == [whole.records()[0], *whole.records()[2:]]
