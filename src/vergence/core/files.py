@@ -190,4 +190,5 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
             save_file(separate, partial, metadata=dict(metadata or {}))
             partial.chmod(mode)
         except SafetensorError as error:  # how it reports a full disk, among other things
-            raise VergenceError(f"cannot write {path}: {error}") from error
+            number = re.search(r"\(os error (\d+)\)", str(error))
+            raise VergenceError(f"cannot write {path}: {os.strerror(int(number[1])) if number else error}") from error

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor
@@ -55,12 +55,14 @@ def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], 
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         save_tensors(partial / PARTS[0], weights, metadata)
-        torch.save(state, partial / PARTS[1])
+        _save_archive(partial / PARTS[1], state)
         seals = {p.name: _seal(p) for p in sorted(partial.iterdir())}
         manifest = {"format": FORMAT, "version": __version__, "files": seals}
         write_json(partial / "manifest.json", manifest | {"seal": digest(manifest)})
         partial.rename(folder)
-    except (OSError, RuntimeError) as error:  # torch.save reports a full disk as a RuntimeError
+    except OSError as error:
+        raise VergenceError(f"cannot write the checkpoint {folder}: {error.strerror or error}") from error
+    except RuntimeError as error:
         raise VergenceError(f"cannot write the checkpoint {folder}: {reason(error)}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -68,6 +70,40 @@ def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], 
     for old in _newest_first(run)[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
     return folder
+
+
+def _save_archive(path: Path, state: Any) -> None:
+    with path.open("wb") as file:
+        output = _Output(file)
+        try:
+            torch.save(state, output)
+        except RuntimeError as error:
+            raise output.failure or error from None
+        if output.failure is not None:
+            raise output.failure
+
+
+class _Output:
+    """A file for torch.save, which says of a full disk only that a position is not the expected one: this keeps the
+    error of the system. Raised from within ``write``, it would pass through C++ code that is not written for it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.failure: OSError | None = None
+
+    def write(self, content: Any) -> int:
+        if self.failure is None:
+            try:
+                self.file.write(content)
+            except OSError as error:
+                self.failure = error
+        return len(content)
+
+    def flush(self) -> None:
+        try:
+            self.file.flush()
+        except OSError as error:
+            self.failure = self.failure or error
 
 
 def publish(source: Path, target: Path) -> None:
