@@ -55,6 +55,28 @@ def test_a_half_written_folder_is_not_a_checkpoint(tmp_path):
     assert checkpoint.latest(tmp_path, print).state["place"] == 1
 
 
+@pytest.mark.parametrize("name", ["²", "٣", "+7", "1_0", "7 ", "notes", ".hidden"])
+def test_a_folder_with_another_name_is_not_a_checkpoint(name, tmp_path):
+    save(tmp_path, 1)
+    (tmp_path / "checkpoints" / name).mkdir()
+    said = []
+    assert checkpoint.latest(tmp_path, said.append).state["place"] == 1
+    assert save(tmp_path, 2).name == "000002"
+    assert not said
+
+
+def test_a_file_or_a_loop_of_links_with_the_name_of_a_checkpoint_is_in_nobodys_way(tmp_path):
+    save(tmp_path, 1)
+    (tmp_path / "checkpoints" / "000002").write_text("a note")
+    (tmp_path / "checkpoints" / "000003").symlink_to("000003")
+    said = []
+    assert checkpoint.latest(tmp_path, said.append).state["place"] == 1
+    assert [save(tmp_path, n).name for n in (2, 3, 4)] == ["000004", "000005", "000006"]
+    assert checkpoint.latest(tmp_path, said.append).state["place"] == 4
+    assert not said
+    assert not (tmp_path / "checkpoints" / "000001").exists()
+
+
 def test_no_checkpoint_is_none(tmp_path):
     assert checkpoint.latest(tmp_path, print) is None
 

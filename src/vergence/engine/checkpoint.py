@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import torch
 from torch import Tensor
@@ -48,7 +49,7 @@ class Checkpoint:
 def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], state: Any) -> Path:
     """Write the next checkpoint and delete all but the newest two."""
     refuse_link(run / "checkpoints", "a folder")
-    number = int(next((p.name for p in _newest_first(run)), "0")) + 1
+    number = int(next((p.name for p in _numbered(run)), "0")) + 1
     folder = run / "checkpoints" / f"{number:06d}"
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     try:
@@ -67,7 +68,7 @@ def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], 
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     publish(folder / PARTS[0], run / "last.safetensors")
-    for old in _newest_first(run)[KEPT:]:
+    for old in newest_first(run)[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
     return folder
 
@@ -76,7 +77,7 @@ def _save_archive(path: Path, state: Any) -> None:
     with path.open("wb") as file:
         output = _Output(file)
         try:
-            torch.save(state, output)
+            torch.save(state, cast(IO[bytes], output))
         except RuntimeError as error:
             raise output.failure or error from None
         if output.failure is not None:
@@ -118,7 +119,7 @@ def publish(source: Path, target: Path) -> None:
 
 def latest(run: Path, say: Callable[[str], None]) -> Checkpoint | None:
     """The newest intact checkpoint; damaged ones are reported and skipped."""
-    folders = _newest_first(run)
+    folders = newest_first(run)
     for number, folder in enumerate(folders, 1):
         try:
             return read(folder)
@@ -148,13 +149,20 @@ def read(folder: Path) -> Checkpoint:
     return Checkpoint(folder, weights, metadata, load_archive(folder / PARTS[1]))
 
 
-def _newest_first(run: Path) -> list[Path]:
-    found = [p for p in _children(run / "checkpoints") if p.name.isdigit()]
-    return sorted(found, key=lambda p: int(p.name), reverse=True)
+def newest_first(run: Path) -> list[Path]:
+    """The checkpoints of a run. Whatever else is in their folder is ignored."""
+    return [path for path in _numbered(run) if path.is_dir()]
 
 
-def _children(folder: Path) -> Iterator[Path]:
-    return folder.iterdir() if folder.is_dir() else iter(())
+def _numbered(run: Path) -> list[Path]:
+    """All that has the name of a checkpoint, the highest number first."""
+    folder = run / "checkpoints"
+    try:
+        found = list(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise VergenceError(f"{folder} cannot be read: {error.strerror or error}") from error
+    # Digits of other scripts count as digits in Python, and not all of them make numbers.
+    return sorted((p for p in found if re.fullmatch(r"[0-9]+", p.name)), key=lambda p: int(p.name), reverse=True)
 
 
 def _seal(path: Path) -> dict[str, Any]:

@@ -307,7 +307,7 @@ def damages(folder: Path) -> Iterator[str]:
     jobs += [lambda path=path: identify(path) for path in sorted(folder.glob("*.safetensors"))]
     jobs += [lambda path=path: read_metadata(path) for path in sorted(folder.glob("prepared/*.safetensors"))]
     jobs += [lambda path=path: read_json(path) for path in sorted(folder.glob("facts.json"))]
-    jobs += [lambda path=path: checkpoint.read(path) for path in sorted(folder.glob("checkpoints/[0-9]*"))]
+    jobs += [lambda path=path: checkpoint.read(path) for path in checkpoint.newest_first(folder)]
     for job in jobs:
         try:
             job()
