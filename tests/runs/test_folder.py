@@ -1,21 +1,27 @@
 """Run folders: what is in them stays in them, whatever was put there."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
 from helpers import StopAt, short, start
 from vergence import catalogue
+from vergence.cli.main import main
 from vergence.core.errors import Interrupted, VergenceError
 from vergence.core.files import ABANDONED, lock, write_json
 from vergence.core.progress import Progress
 from vergence.engine import checkpoint
+from vergence.engine.choose import newest_weights
 from vergence.engine.eventfile import EventFile
 from vergence.engine.execute import execute
+from vergence.runs.folder import index, runs
+from vergence.tools import doctor
 
 
 @pytest.fixture
@@ -222,3 +228,81 @@ def test_records_that_the_disk_lost_are_not_counted(run, tmp_path):
     assert checkpoint.latest(run.folder, print).state["place"]["records"] == len(run.records())
     execute(run, Progress())
     assert run.records() == [whole.records()[0], *whole.records()[2:]]
+
+
+# Odd entries ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def among_odd_entries(run):
+    """A finished run, whose neighbours are no runs."""
+    execute(run, Progress())
+    system = run.folder.parent
+    (system / "99-file").write_text("")
+    (system / "99-loop").symlink_to("99-loop")
+    (system / "99-loop-in").mkdir()
+    (system / "99-loop-in" / "config.json").symlink_to("config.json")
+    (system / "99-folder-in" / "config.json").mkdir(parents=True)
+    (system / "99-odd").mkdir()
+    shutil.copy(run.folder / "config.json", system / "99-odd")
+    for name in ("result.json", "metrics.jsonl", "last.safetensors", "checkpoints"):
+        (system / "99-odd" / name).symlink_to(name)
+    (system / "99-odd" / "environment.json").mkdir()
+    os.mkfifo(system / "99-odd" / "facts.json")
+    (system.parent / "loop").symlink_to("loop")
+    (system.parent / "file").write_text("")
+    return run
+
+
+def test_odd_entries_are_not_listed(among_odd_entries):
+    run = among_odd_entries
+    root = run.folder.parent.parent
+    assert [found.folder.name for found in runs("fake-byhand", root)] == ["99-odd", run.folder.name]
+    assert newest_weights("fake-byhand", root) == run.weights
+    assert list(index("fake-byhand", root).values()) == [run]
+    assert not [*runs("loop", root), *runs("file", root), *runs("nothing", root)]
+
+
+def test_weights_that_are_a_folder_are_none(run):
+    (run.folder / "last.safetensors").mkdir()
+    assert run.weights is None
+
+
+def test_doctor_names_odd_entries(among_odd_entries):
+    root = among_odd_entries.folder.parent.parent
+    said = [finding.said for finding in doctor._runs(root, Progress())]
+    assert {Path(text.split(" ")[0]).parent.name for text in said} == {"99-loop-in", "99-folder-in", "99-odd"}
+
+
+def test_doctor_goes_on_after_a_folder_that_cannot_be_read(among_odd_entries, monkeypatch):
+    run = among_odd_entries
+    root = run.folder.parent.parent
+    (root / "closed").mkdir()
+    listed = Path.iterdir
+
+    def closed(path):
+        if path.name in ("closed", "checkpoints"):
+            raise PermissionError(13, "Permission denied")
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    said = [finding.said for finding in doctor._runs(root, Progress())]
+    assert f"{run.folder / 'checkpoints'} cannot be read: Permission denied" in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, names are text")
+def test_a_run_whose_name_is_not_text_is_a_run(run, capsys, monkeypatch):
+    root = run.folder.parent.parent
+    other = start("fake-byhand", run.order.config, root / os.fsdecode(b"\xff"))
+    for each in (run, other):
+        execute(each, Progress())
+    assert (other.folder / "last.safetensors").read_bytes() == run.weights.read_bytes()
+    assert checkpoint.latest(other.folder, pytest.fail).folder.parent.parent == other.folder
+    assert [finding.said for finding in doctor._runs(root / os.fsdecode(b"\xff"), Progress())] == ["1 whole"]
+    (other.folder / os.fsdecode(b"\xfe.safetensors")).write_text("")
+    (other.folder / "result.json").write_text("{")
+    monkeypatch.setattr(doctor, "examine", lambda place, progress: list(doctor._runs(place, progress)))
+    monkeypatch.setattr("vergence.cli.doctor.examine", doctor.examine)
+    for flags in ([], ["--json"]):
+        assert main(["doctor", "--quiet", "--runs", str(root / os.fsdecode(b"\xff")), *flags]) == 1
+        assert "result.json" in "".join(capsys.readouterr().out.split())

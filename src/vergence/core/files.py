@@ -171,10 +171,19 @@ def lock(path: Path, waiting: str, say: Callable[[str], None]) -> Iterator[None]
         yield
 
 
+def is_utf8(path: Path) -> bool:
+    """Whether a path is text, as safetensors wants it; on Linux, names are any bytes."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors as safetensors, atomically. Tensors that share memory are stored separately."""
     from safetensors import SafetensorError
-    from safetensors.torch import save_file
+    from safetensors.torch import save, save_file
 
     separate: dict[str, Tensor] = {}
     seen: set[int] = set()
@@ -187,7 +196,10 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
         partial.touch()
         mode = partial.stat().st_mode  # safetensors would make it readable by its owner alone
         try:
-            save_file(separate, partial, metadata=dict(metadata or {}))
+            if is_utf8(partial):
+                save_file(separate, partial, metadata=dict(metadata or {}))
+            else:
+                partial.write_bytes(save(separate, dict(metadata or {})))
             partial.chmod(mode)
         except SafetensorError as error:  # how it reports a full disk, among other things
             number = re.search(r"\(os error (\d+)\)", str(error))

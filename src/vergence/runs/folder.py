@@ -109,7 +109,7 @@ class Run:
     def weights(self) -> Path | None:
         """The latest weights, if any were saved."""
         path = self.folder / "last.safetensors"
-        return path if path.exists() else None
+        return path if _is_file(path) else None
 
     def environment(self) -> Environment:
         path = self.folder / "environment.json"
@@ -194,9 +194,18 @@ def _record(line: bytes, at: str) -> dict[str, Any]:
 
 
 def runs(system: str, root: Path = ROOT) -> Iterator[Run]:
-    """A system's runs, newest first."""
+    """A system's runs, newest first. Whatever else is in their folder is ignored."""
     for path in sorted((root / system).glob("*/config.json"), reverse=True):
-        yield Run(path.parent)
+        if _is_file(path):
+            yield Run(path.parent)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is a file, or a link to one; what cannot be looked at is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def index(system: str, root: Path = ROOT, same_code: bool = False) -> dict[str, Run]:
