@@ -152,7 +152,7 @@ def test_all_processes_answer_a_signal_and_the_run_goes_on_with_any_number(numbe
     child.send_signal(number)
     _, said = child.communicate(timeout=60)
     assert child.returncode == code
-    assert re.search(r"^vergence: stopped after step \d+; go on with: ", said, re.MULTILINE)
+    assert re.search(r"^vergence: stopped after step \d+; resume with: ", said, re.MULTILINE)
     args = ["train", "--resume", run.folder, "--devices", 1, "--json", "--quiet"]
     assert subprocess.run(vergence(*args), env=ENVIRONMENT, capture_output=True).returncode == 0
     whole = train(tmp_path / "whole", "fake-byhand", "--train.steps", 3000, "--seed", 3)
