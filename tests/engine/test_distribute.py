@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers import start
+from vergence import catalogue
 from vergence.reading.weights import load_tensors
 from vergence.runs.folder import Run, runs
 
@@ -19,7 +21,8 @@ pytestmark = pytest.mark.xdist_group(
     "processes"
 )  # one group of processes at a time: they meet at ports of this machine
 FAKES = Path(__file__).parents[1] / "contract" / "fakes"
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(FAKES), "OMP_NUM_THREADS": "1"}
+PLACES = os.pathsep.join(filter(None, [str(FAKES), os.environ.get("PYTHONPATH")]))
+ENVIRONMENT = os.environ | {"PYTHONPATH": PLACES, "OMP_NUM_THREADS": "1"}
 
 
 def vergence(*args):
@@ -58,7 +61,9 @@ def ranks_below(process):
     """The processes that train, below the one that was started."""
     found, todo = [], [process]
     while todo:
-        below = [int(p) for p in Path(f"/proc/{todo[0]}/task/{todo[0]}/children").read_text().split()]
+        below = [
+            int(p) for thread in Path(f"/proc/{todo[0]}/task").glob("*/children") for p in thread.read_text().split()
+        ]
         todo = todo[1:] + below
         found += [p for p in below if b"vergence" in Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")[2]]
     return found
@@ -93,6 +98,53 @@ def test_a_process_that_dies_ends_the_run_with_a_sentence(tmp_path):
     assert any((run.folder / "checkpoints").iterdir())
 
 
+def lives(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("between", [False, True])
+def test_nothing_goes_on_when_what_started_it_is_killed(between, tmp_path):
+    run, child = started(tmp_path, "fake-byhand", "--devices", 2, "--train.steps", 1_000_000, "--save-every", 0)
+    ranks = ranks_below(child.pid)
+    assert len(ranks) == 2
+    torchrun = int(Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()[0])
+    os.kill(torchrun if between else child.pid, signal.SIGKILL)
+    child.communicate(timeout=30)
+    deadline = time.monotonic() + 15
+    while any(map(lives, [*ranks, torchrun])):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert any((run.folder / "checkpoints").iterdir())
+
+
+@pytest.mark.slow
+def test_runs_of_several_processes_end_with_the_one_that_started_them(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from vergence.core.progress import Progress; "
+        "from vergence.engine.jobs import run_all; from vergence.runs.folder import Run; "
+        "run_all([Run.open(Path(p)) for p in sys.argv[1:]], 2, Progress())"
+    )
+    config = catalogue.load("fake-byhand").configure("tiny", changes={"train.steps": 1_000_000})
+    both = [start("fake-byhand", config, tmp_path) for _ in range(2)]
+    parent = subprocess.Popen([sys.executable, "-c", code, *(str(run.folder) for run in both)], env=ENVIRONMENT)
+    while not all((run.folder / "metrics.jsonl").exists() for run in both):
+        assert parent.poll() is None
+        time.sleep(0.05)
+    children = ranks_below(parent.pid)
+    parent.kill()
+    parent.wait()
+    assert len(children) == 2
+    deadline = time.monotonic() + 15
+    while any(map(lives, children)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert all(any((run.folder / "checkpoints").iterdir()) for run in both)  # they had the time to save
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_all_processes_answer_a_signal_and_the_run_goes_on_with_any_number(number, code, tmp_path):
@@ -100,7 +152,7 @@ def test_all_processes_answer_a_signal_and_the_run_goes_on_with_any_number(numbe
     child.send_signal(number)
     _, said = child.communicate(timeout=60)
     assert child.returncode == code
-    assert re.search(r"^vergence: stopped after step \d+; go on with: ", said, re.MULTILINE)
+    assert re.search(r"^vergence: stopped after step \d+; resume with: ", said, re.MULTILINE)
     args = ["train", "--resume", run.folder, "--devices", 1, "--json", "--quiet"]
     assert subprocess.run(vergence(*args), env=ENVIRONMENT, capture_output=True).returncode == 0
     whole = train(tmp_path / "whole", "fake-byhand", "--train.steps", 3000, "--seed", 3)

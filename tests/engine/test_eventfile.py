@@ -50,5 +50,5 @@ def test_the_checksum_is_castagnolis():
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(VergenceError, match="cannot write"):
+    with pytest.raises(VergenceError, match="cannot make the folder"):
         EventFile(tmp_path / "file" / "board")

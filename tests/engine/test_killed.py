@@ -121,7 +121,8 @@ def test_the_command_answers_a_signal_saves_and_says_how_to_go_on(number, code, 
     config = catalogue.load("fake-byhand").configure("tiny", changes={"train.steps": 100_000})
     run = start("fake-byhand", config, tmp_path)
     command = [sys.executable, "-m", "vergence", "train", "--resume", str(run.folder)]
-    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(FAKES)})
+    places = os.pathsep.join(filter(None, [str(FAKES), os.environ.get("PYTHONPATH")]))
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": places})
     while not (run.folder / "metrics.jsonl").exists():
         assert child.poll() is None
         time.sleep(0.02)

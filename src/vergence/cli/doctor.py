@@ -47,6 +47,8 @@ def _tell(found: Sequence[Finding], sound: bool) -> None:
     from rich.table import Table
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for _ in range(3):
+        table.add_column(overflow="fold")  # a path that is cut off names nothing
     for finding in found:
         table.add_row(SIGNS[finding.state], escape(finding.what), escape(finding.said))
     console().print(table, highlight=False)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from vergence._version import __version__
 from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.parent import watch_parent
 
 COMMANDS = {
     "list": ("pages", "list the systems"),
@@ -125,6 +126,7 @@ def _hyphens(arg: str) -> str:
 
 def entry() -> None:
     """The console script."""
+    watch_parent()
     code = main()
     if "LOCAL_WORLD_SIZE" in os.environ:  # torchrun started it
         from vergence.engine.distribute import leave

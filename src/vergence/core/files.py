@@ -6,15 +6,22 @@ import csv
 import json
 import math
 import os
+import re
+import shutil
+import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from vergence.core.errors import VergenceError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+ABANDONED = 3600
+"""Seconds after which a half-written file belongs to no process, though one has the id in its name."""
 
 
 def home() -> Path:
@@ -28,6 +35,7 @@ def replacing(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        partial.unlink(missing_ok=True)  # a link of that name would be written through
         yield partial
         with partial.open("rb") as file:
             os.fsync(file.fileno())
@@ -37,6 +45,59 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+def remove_partials(folder: Path) -> None:
+    """Remove what killed processes left half-written in a folder that this process has locked."""
+    for path in list(folder.glob(".*.partial")):
+        number = re.fullmatch(r"\..+\.([0-9]{1,9})\.partial", path.name)
+        if number is None:
+            continue
+        with suppress(OSError):  # such as one that has been moved into place meanwhile
+            if not _may_be_written(path, int(number[1])):
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _may_be_written(path: Path, process: int) -> bool:
+    """Whether another process may still write a partial file.
+
+    The lock keeps out others that train, but a report is written without it, and some file systems have no locks: so
+    the file of a process that lives is left alone. Process ids are used again: an old file is nobody's, and one with
+    our own id is of a process before us, for nothing is written before the lock is held.
+    """
+    if process in (0, os.getpid()) or time.time() - path.lstat().st_mtime > ABANDONED:
+        return False
+    if os.name != "posix":  # there, signal 0 would be sent
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it lives, and is someone else's
+        return True
+    return True
+
+
+def open_plain(path: Path, mode: Literal["r+b", "a+b"], buffering: int = -1) -> IO[bytes]:
+    """Open a file to be changed in place; it is made if it is missing. A link is refused: it may lead to a file of
+    someone else."""
+    refuse_link(path, "a regular file")
+    extra = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+    flags = os.O_CREAT | os.O_RDWR | extra | (os.O_APPEND if mode == "a+b" else 0)
+    try:
+        descriptor = os.open(path, flags, 0o666)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise VergenceError(f"{path} is not a regular file")
+        return os.fdopen(descriptor, mode, buffering)
+    except OSError as error:
+        raise VergenceError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def refuse_link(path: Path, what: str) -> None:
+    """Refuse a symbolic link in the place of what a run writes."""
+    if path.is_symlink():
+        raise VergenceError(f"{path} is a symbolic link: expected {what}")
 
 
 def unused(path: Path) -> Path:
@@ -93,17 +154,13 @@ def finite(value: Any) -> Any:
 
 @contextmanager
 def lock(path: Path, waiting: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold an exclusive file lock; a process that has to wait says ``waiting`` once."""
+    """Hold an exclusive file lock; a process that has to wait says ``waiting`` once. The file is left as it is."""
     try:
         import fcntl
     except ImportError:  # no such locks on this system
         yield
         return
-    try:
-        file = path.open("w")
-    except OSError as error:
-        raise VergenceError(f"cannot write {path}: {error.strerror or error}") from error
-    with file:
+    with open_plain(path, "r+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -114,10 +171,19 @@ def lock(path: Path, waiting: str, say: Callable[[str], None]) -> Iterator[None]
         yield
 
 
+def is_utf8(path: Path) -> bool:
+    """Whether a path is text, as safetensors wants it; on Linux, names are any bytes."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors as safetensors, atomically. Tensors that share memory are stored separately."""
     from safetensors import SafetensorError
-    from safetensors.torch import save_file
+    from safetensors.torch import save, save_file
 
     separate: dict[str, Tensor] = {}
     seen: set[int] = set()
@@ -130,7 +196,11 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
         partial.touch()
         mode = partial.stat().st_mode  # safetensors would make it readable by its owner alone
         try:
-            save_file(separate, partial, metadata=dict(metadata or {}))
+            if is_utf8(partial):
+                save_file(separate, partial, metadata=dict(metadata or {}))
+            else:
+                partial.write_bytes(save(separate, dict(metadata or {})))
             partial.chmod(mode)
         except SafetensorError as error:  # how it reports a full disk, among other things
-            raise VergenceError(f"cannot write {path}: {error}") from error
+            number = re.search(r"\(os error (\d+)\)", str(error))
+            raise VergenceError(f"cannot write {path}: {os.strerror(int(number[1])) if number else error}") from error

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from torch import Tensor
 from vergence._version import __version__
 from vergence.contract.config import digest
 from vergence.core.errors import VergenceError, reason
-from vergence.core.files import replacing, save_tensors, write_json
+from vergence.core.files import refuse_link, replacing, save_tensors, write_json
 from vergence.reading.tables import read_json
 from vergence.reading.weights import load_archive, load_tensors
 
@@ -47,26 +48,63 @@ class Checkpoint:
 
 def save(run: Path, weights: Mapping[str, Tensor], metadata: Mapping[str, str], state: Any) -> Path:
     """Write the next checkpoint and delete all but the newest two."""
-    number = int(next((p.name for p in _newest_first(run)), "0")) + 1
+    refuse_link(run / "checkpoints", "a folder")
+    number = int(next((p.name for p in _numbered(run)), "0")) + 1
     folder = run / "checkpoints" / f"{number:06d}"
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     try:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         save_tensors(partial / PARTS[0], weights, metadata)
-        torch.save(state, partial / PARTS[1])
+        _save_archive(partial / PARTS[1], state)
         seals = {p.name: _seal(p) for p in sorted(partial.iterdir())}
         manifest = {"format": FORMAT, "version": __version__, "files": seals}
         write_json(partial / "manifest.json", manifest | {"seal": digest(manifest)})
         partial.rename(folder)
-    except (OSError, RuntimeError) as error:  # torch.save reports a full disk as a RuntimeError
+    except OSError as error:
+        raise VergenceError(f"cannot write the checkpoint {folder}: {error.strerror or error}") from error
+    except RuntimeError as error:
         raise VergenceError(f"cannot write the checkpoint {folder}: {reason(error)}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     publish(folder / PARTS[0], run / "last.safetensors")
-    for old in _newest_first(run)[KEPT:]:
+    for old in newest_first(run)[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
     return folder
+
+
+def _save_archive(path: Path, state: Any) -> None:
+    with path.open("wb") as file:
+        output = _Output(file)
+        try:
+            torch.save(state, cast(IO[bytes], output))
+        except RuntimeError as error:
+            raise output.failure or error from None
+        if output.failure is not None:
+            raise output.failure
+
+
+class _Output:
+    """A file for torch.save, which says of a full disk only that a position is not the expected one: this keeps the
+    error of the system. Raised from within ``write``, it would pass through C++ code that is not written for it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.failure: OSError | None = None
+
+    def write(self, content: Any) -> int:
+        if self.failure is None:
+            try:
+                self.file.write(content)
+            except OSError as error:
+                self.failure = error
+        return len(content)
+
+    def flush(self) -> None:
+        try:
+            self.file.flush()
+        except OSError as error:
+            self.failure = self.failure or error
 
 
 def publish(source: Path, target: Path) -> None:
@@ -81,7 +119,7 @@ def publish(source: Path, target: Path) -> None:
 
 def latest(run: Path, say: Callable[[str], None]) -> Checkpoint | None:
     """The newest intact checkpoint; damaged ones are reported and skipped."""
-    folders = _newest_first(run)
+    folders = newest_first(run)
     for number, folder in enumerate(folders, 1):
         try:
             return read(folder)
@@ -111,13 +149,20 @@ def read(folder: Path) -> Checkpoint:
     return Checkpoint(folder, weights, metadata, load_archive(folder / PARTS[1]))
 
 
-def _newest_first(run: Path) -> list[Path]:
-    found = [p for p in _children(run / "checkpoints") if p.name.isdigit()]
-    return sorted(found, key=lambda p: int(p.name), reverse=True)
+def newest_first(run: Path) -> list[Path]:
+    """The checkpoints of a run. Whatever else is in their folder is ignored."""
+    return [path for path in _numbered(run) if path.is_dir()]
 
 
-def _children(folder: Path) -> Iterator[Path]:
-    return folder.iterdir() if folder.is_dir() else iter(())
+def _numbered(run: Path) -> list[Path]:
+    """All that has the name of a checkpoint, the highest number first."""
+    folder = run / "checkpoints"
+    try:
+        found = list(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise VergenceError(f"{folder} cannot be read: {error.strerror or error}") from error
+    # Digits of other scripts count as digits in Python, and not all of them make numbers.
+    return sorted((p for p in found if re.fullmatch(r"[0-9]+", p.name)), key=lambda p: int(p.name), reverse=True)
 
 
 def _seal(path: Path) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from vergence.core.errors import Interrupted, VergenceError
+from vergence.core.parent import TIED
 from vergence.core.progress import EVENTS_VARIABLE, Progress, follow, show_progress
 from vergence.engine import signals
 from vergence.runs.machine import Runtime
@@ -59,7 +60,8 @@ def launch(args: Sequence[str], runtime: Runtime, quiet: bool) -> int:
     with show_progress(quiet) as progress, signals.listening() as stop:
         child = subprocess.Popen(
             [*command, "--no-python", sys.executable, "-m", "vergence", "train", *args],
-            env=os.environ | {EVENTS_VARIABLE: "json"},
+            env=os.environ | {EVENTS_VARIABLE: "json"} | TIED,
+            stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,

@@ -12,9 +12,9 @@ import socket
 import struct
 import time
 from pathlib import Path
-from typing import BinaryIO
 
 from vergence.core.errors import VergenceError
+from vergence.core.files import make_folder, open_plain
 
 
 class EventFile:
@@ -23,11 +23,8 @@ class EventFile:
     def __init__(self, folder: Path, purge_step: int = 0) -> None:
         """Values at and after ``purge_step`` in earlier files of the folder no longer count, if it is above 0."""
         self.path = folder / f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self.file: BinaryIO = self.path.open("ab", buffering=0)
-        except OSError as error:
-            raise VergenceError(f"cannot write {self.path}: {error.strerror or error}") from error
+        make_folder(folder)
+        self.file = open_plain(self.path, "a+b", buffering=0)
         self._write(_event(0, _field(3, b"brain.Event:2")))
         if purge_step:
             self._write(_event(purge_step, _field(7, _field(1, 1))))  # a session starts here

@@ -107,7 +107,7 @@ class Fit:
         else:
             self._go_on(stored)
         if self.leads:
-            self.run.rewind(self.place.records)
+            self.place.records = self.run.rewind(self.place.records)  # the disk may have lost some
             write_json(self.run.folder / "facts.json", to_json(self.ctx.facts))
         with Recorder(self.run if self.leads else None, self.place.total) as self.recorder:
             try:

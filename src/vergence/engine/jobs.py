@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vergence.core.errors import Interrupted, VergenceError
+from vergence.core.parent import TIED
 from vergence.core.progress import EVENTS_VARIABLE, Progress, follow
 from vergence.engine import signals
 from vergence.runs.folder import Run
@@ -65,7 +66,8 @@ class _Crew:
         threads = str(run.order.runtime.threads or os.cpu_count() or 1)
         child = subprocess.Popen(
             [sys.executable, "-m", "vergence", "train", "--resume", str(run.folder)],
-            env=os.environ | {EVENTS_VARIABLE: "json", "OMP_NUM_THREADS": threads},
+            env=os.environ | {EVENTS_VARIABLE: "json", "OMP_NUM_THREADS": threads} | TIED,
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vergence.core.errors import VergenceError
+from vergence.core.files import is_utf8
 from vergence.reading.budget import within
-from vergence.reading.files import open_file, refusing, size_of
+from vergence.reading.files import open_file, read_bytes, refusing, size_of
 from vergence.reading.pickles import STAND_INS, plain
 from vergence.reading.tables import parse_json
 
@@ -24,11 +25,11 @@ _HEADER = 100_000_000
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read the tensors and metadata of a safetensors file."""
-    from safetensors.torch import load_file
+    from safetensors.torch import load, load_file
 
     metadata = read_metadata(path)
     with refusing(path, SAFETENSORS):
-        return load_file(path), metadata
+        return load_file(path) if is_utf8(path) else load(read_bytes(path, SAFETENSORS)), metadata
 
 
 def read_metadata(path: Path) -> dict[str, str]:

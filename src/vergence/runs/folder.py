@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -21,12 +22,15 @@ from typing import Any
 
 from vergence.contract.config import differences, from_json, to_json
 from vergence.core.errors import VergenceError
-from vergence.core.files import finite, lock, write_json, write_text
+from vergence.core.files import finite, lock, open_plain, refuse_link, remove_partials, replacing, write_json
+from vergence.reading.files import read_bytes
 from vergence.reading.tables import parse_json, read_json
 from vergence.runs.order import Order
 from vergence.runs.versions import Environment, environment, fingerprint, shared_fingerprint
 
 ROOT = Path("runs")
+WRITTEN = ("checkpoints", "tensorboard", "prepared")
+"""Folders of a run that its training writes to."""
 
 
 @dataclass(frozen=True)
@@ -105,42 +109,71 @@ class Run:
     def weights(self) -> Path | None:
         """The latest weights, if any were saved."""
         path = self.folder / "last.safetensors"
-        return path if path.exists() else None
+        return path if _is_file(path) else None
 
     def environment(self) -> Environment:
         path = self.folder / "environment.json"
         return Environment.read(read_json(path), str(path))
 
     def records(self) -> list[dict[str, Any]]:
-        """The lines of ``metrics.jsonl``."""
+        """The lines of ``metrics.jsonl``. Of an unfinished run, half a last line is left out: a process was killed, or
+        is writing it."""
         path = self.folder / "metrics.jsonl"
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        except (OSError, ValueError) as error:
-            raise VergenceError(f"{path} cannot be read: {error}") from error
+        lines, torn = _lines(path)
+        if torn and (self.folder / "result.json").exists():
+            lines.append(torn)
         return [_record(line, f"line {number} of {path}") for number, line in enumerate(lines, 1)]
 
-    def locked(self, say: Callable[[str], None]) -> AbstractContextManager[None]:
-        """Lock the run for this process; another one waits, and says so."""
-        return lock(self.folder / ".lock", f"{self.folder} is in use by another process; waiting for it", say)
+    @contextmanager
+    def locked(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Lock the run for this process, which may then write to it; another one waits, and says so."""
+        with lock(self.folder / ".lock", f"{self.folder} is in use by another process; waiting for it", say):
+            for name in WRITTEN:
+                refuse_link(self.folder / name, "a folder")
+            for folder in (self.folder, *(self.folder / name for name in WRITTEN)):
+                remove_partials(folder)
+            yield
 
     def record(self, values: Mapping[str, Any]) -> None:
         """Append a line to ``metrics.jsonl``."""
-        try:
-            with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(finite(values)) + "\n")
-        except OSError as error:
-            raise VergenceError(f"cannot write {self.folder / 'metrics.jsonl'}: {error.strerror}") from error
-
-    def rewind(self, records: int) -> None:
-        """Keep the first ``records`` lines of ``metrics.jsonl``: the run resumes from there."""
         path = self.folder / "metrics.jsonl"
+        if _is_torn(path):
+            self.rewind()
+        try:
+            with open_plain(path, "a+b") as file:
+                file.write(json.dumps(finite(values)).encode() + b"\n")
+        except OSError as error:
+            raise VergenceError(f"cannot write {path}: {error.strerror}") from error
+
+    def rewind(self, records: int | None = None) -> int:
+        """Keep the first ``records`` lines of ``metrics.jsonl``, from where the run resumes, and return how many it
+        has. Half a last line is never kept: the next record would be glued to it."""
+        path = self.folder / "metrics.jsonl"
+        refuse_link(path, "a regular file")
+        kept = _lines(path)[0][:records]
         if path.exists():
-            try:
-                kept = path.read_bytes().splitlines(keepends=True)[:records]
-            except OSError as error:
-                raise VergenceError(f"{path} cannot be read: {error.strerror}") from error
-            write_text(path, b"".join(kept).decode("utf-8", errors="replace"))
+            with replacing(path) as partial:
+                partial.write_bytes(b"".join(line + b"\n" for line in kept))
+        return len(kept)
+
+
+def _lines(path: Path) -> tuple[list[bytes], bytes]:
+    """The whole lines of a file of records, and half a last line if a process was killed while it wrote. A last record
+    that lacks no more than the end of its line is whole."""
+    *lines, last = read_bytes(path, "a file of records", "text_bytes").split(b"\n") if path.exists() else [b""]
+    with suppress(VergenceError):
+        if last and isinstance(parse_json(last, path), dict):
+            return [*lines, last], b""
+    return lines, last
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether a file ends within a line."""
+    if not path.exists():
+        return False
+    with open_plain(path, "a+b") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+        return file.read(1) not in (b"", b"\n")
 
 
 @dataclass(frozen=True)
@@ -154,16 +187,25 @@ class _Line:
     metrics: dict[str, float | None] = field(default_factory=dict)
 
 
-def _record(line: str, at: str) -> dict[str, Any]:
+def _record(line: bytes, at: str) -> dict[str, Any]:
     record = parse_json(line, at)
     from_json(_Line, record, at)
     return dict(record)
 
 
 def runs(system: str, root: Path = ROOT) -> Iterator[Run]:
-    """A system's runs, newest first."""
+    """A system's runs, newest first. Whatever else is in their folder is ignored."""
     for path in sorted((root / system).glob("*/config.json"), reverse=True):
-        yield Run(path.parent)
+        if _is_file(path):
+            yield Run(path.parent)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is a file, or a link to one; what cannot be looked at is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def index(system: str, root: Path = ROOT, same_code: bool = False) -> dict[str, Run]:

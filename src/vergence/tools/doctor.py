@@ -272,13 +272,16 @@ def _systems() -> Iterator[Finding]:
 
 
 def _runs(root: Path, progress: Progress) -> Iterator[Finding]:
-    folders = [path for path in _folders(root) if (path / "config.json").exists() or (path / "checkpoints").exists()]
+    folders = _folders(root)
     unsound = 0
     for folder in progress.track(folders, "looking at runs"):
-        for damage in damages(folder):
+        try:
+            found, notes = list(damages(folder)), leftovers(folder)
+        except OSError as error:  # such as a folder without permission
+            found, notes = [f"{folder} cannot be read: {error.strerror or error}"], ""
+        for damage in found:
             unsound += 1
             yield Finding("run", "unsound", damage if str(folder) in damage else f"{folder}: {damage}")
-        notes = leftovers(folder)
         if notes:
             yield Finding("run", "note", f"{folder}: {notes}")
     if folders and not unsound:
@@ -288,11 +291,15 @@ def _runs(root: Path, progress: Progress) -> Iterator[Finding]:
 
 
 def _folders(root: Path) -> list[Path]:
-    try:
-        systems = [p for p in root.iterdir() if p.is_dir()] if root.is_dir() else []
-        return sorted(run for system in systems for run in system.iterdir() if run.is_dir())
-    except OSError:
-        return []
+    """The folders of runs. What is in a folder that cannot be read is left out."""
+    found = [run for system in _below(root) for run in _below(system)]
+    return sorted(run for run in found if any(os.path.lexists(run / name) for name in ("config.json", "checkpoints")))
+
+
+def _below(folder: Path) -> list[Path]:
+    with suppress(OSError):
+        return [path for path in folder.iterdir() if path.is_dir()]
+    return []
 
 
 def damages(folder: Path) -> Iterator[str]:
@@ -307,7 +314,10 @@ def damages(folder: Path) -> Iterator[str]:
     jobs += [lambda path=path: identify(path) for path in sorted(folder.glob("*.safetensors"))]
     jobs += [lambda path=path: read_metadata(path) for path in sorted(folder.glob("prepared/*.safetensors"))]
     jobs += [lambda path=path: read_json(path) for path in sorted(folder.glob("facts.json"))]
-    jobs += [lambda path=path: checkpoint.read(path) for path in sorted(folder.glob("checkpoints/[0-9]*"))]
+    try:
+        jobs += [lambda path=path: checkpoint.read(path) for path in checkpoint.newest_first(folder)]
+    except VergenceError as error:
+        yield str(error)
     for job in jobs:
         try:
             job()
