@@ -6,11 +6,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -48,8 +49,22 @@ def infer(
         with torch.no_grad(), ctx.autocast():
             results = list(system.infer_many(ctx, model, list(inputs)))
     for each, result in zip(inputs, results, strict=True):
+        _refuse_infinite(result)
         result.rendered_by(partial(render, system, identity, each, result))
     return results
+
+
+def _refuse_infinite(result: Result) -> None:
+    """Refuse numbers that nothing can be drawn of: weights or inputs of absurd size overflow."""
+    for field in fields(result):
+        value = getattr(result, field.name)
+        tensor = isinstance(value, torch.Tensor) and value.is_floating_point()
+        array = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+        if (tensor and not value.isfinite().all()) or (array and not np.isfinite(value).all()):
+            raise VergenceError(
+                f"the {field.name} that came out has values that are not finite numbers: are the weights trained, and "
+                "are the inputs in the units that they expect?"
+            )
 
 
 def judge(

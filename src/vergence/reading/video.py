@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vergence.core.errors import VergenceError
+from vergence.core.files import is_utf8
 from vergence.reading.files import open_file, refusing
 from vergence.reading.pictures import within_picture
 
@@ -22,7 +23,7 @@ def open_container(name: str, file: Any, **options: Any) -> Iterator[tuple[Any, 
 
     with ExitStack() as stack:
         with refusing(name, "a readable video"):
-            if isinstance(file, Path) and not _encodable(file):
+            if isinstance(file, Path) and not is_utf8(file):  # FFmpeg takes no other name
                 file = stack.enter_context(open_file(file))
             container: Any = stack.enter_context(av.open(str(file) if isinstance(file, Path) else file, **options))
         streams = [s for s in container.streams.video if not s.disposition & av.stream.Disposition.attached_pic]
@@ -32,12 +33,3 @@ def open_container(name: str, file: Any, **options: Any) -> Iterator[tuple[Any, 
         if streams[0].width > 0 and streams[0].height > 0:
             within_picture(streams[0].width, streams[0].height, name)
         yield container, streams[0]
-
-
-def _encodable(path: Path) -> bool:
-    """Whether FFmpeg can be given the name, which need not be UTF-8."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -58,6 +58,10 @@ class Network(Protocol):
         """Parameters; the first one gives device and dtype."""
 
 
+LARGEST_BOX = 4
+"""Sides of a box that a tracker starts with, in sides of the frame."""
+
+
 def check_box(box: Sequence[float], height: int, width: int) -> None:
     """Raises an error for a box that a tracker cannot be initialised with."""
     x, y, w, h = box
@@ -67,6 +71,11 @@ def check_box(box: Sequence[float], height: int, width: int) -> None:
     if w < 1 or h < 1:
         raise VergenceError(
             f"the box {shown} (x,y,width,height) has no area: expected a width and height of 1 pixel or more"
+        )
+    if w > LARGEST_BOX * width or h > LARGEST_BOX * height:
+        raise VergenceError(
+            f"the box {shown} (x,y,width,height) is more than {LARGEST_BOX} times as large as the frame of "
+            f"{width} x {height} pixels"
         )
     if x >= width or y >= height or x + w <= 0 or y + h <= 0:
         raise VergenceError(f"the box {shown} (x,y,width,height) lies outside the frame of {width} x {height} pixels")

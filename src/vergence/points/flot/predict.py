@@ -23,6 +23,8 @@ from vergence.points.flot.settings import Config, Inputs
 
 Ctx = Context[Config, NoFacts]
 AT_ONCE = 4
+BYTES_PER_MATCH = 20
+"""Memory of transport for a pair of points, as measured."""
 """Batch size, in pairs of clouds."""
 
 
@@ -86,6 +88,8 @@ def flows(ctx: Ctx, model: FLOT, inputs: Sequence[Inputs]) -> list[Flow]:
     for index, pair in enumerate(pairs):
         p, q = pair.seen
         by_size.setdefault((len(p), len(q)), []).append(index)
+    largest = max(p * q * min(len(same), AT_ONCE) for (p, q), same in by_size.items())
+    ctx.need(BYTES_PER_MATCH * largest, f"matching {largest:,} pairs of points")
     batches = [same[i : i + AT_ONCE] for same in by_size.values() for i in range(0, len(same), AT_ONCE)]
     results: dict[int, Flow] = {}
     for batch in ctx.progress.track(batches, "pairs of clouds"):

@@ -25,6 +25,8 @@ from vergence.reid.results import Match
 from vergence.search import Index
 from vergence.search.index import descriptors_by
 
+LONGEST = 1024
+"""Larger gallery pictures are reduced while they are read; the network takes 384 x 128 pixels."""
 AT_ONCE = 32
 """Batch size."""
 
@@ -110,7 +112,7 @@ def _descriptors(ctx: Ctx, network: PartNetwork, pictures: Sequence[Path | Tenso
     """Descriptors (N, D) of pictures or of picture files."""
     descriptors = []
     for start in ctx.progress.track(range(0, len(pictures), AT_ONCE), "gallery"):
-        loaded = [p if isinstance(p, Tensor) else read_image(p) for p in pictures[start : start + AT_ONCE]]
+        loaded = [p if isinstance(p, Tensor) else read_image(p, LONGEST) for p in pictures[start : start + AT_ONCE]]
         batch = torch.stack([whole(ctx.config.data, picture) for picture in loaded])
         descriptors.append(network(ctx.to_device(batch)).float().cpu())
     return torch.cat(descriptors)

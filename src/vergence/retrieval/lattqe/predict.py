@@ -15,7 +15,7 @@ from vergence.contract.inputs import Artifact
 from vergence.contract.result import Result
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_json, write_table
-from vergence.data.images import find_images, fitted, pictures_by_name, read_image
+from vergence.data.images import find_images, fitted, pictures_by_name
 from vergence.drawing.grid import Panel, grid
 from vergence.retrieval import page
 from vergence.retrieval.describe import Describer, described
@@ -135,7 +135,7 @@ def _from_pictures(ctx: Ctx, extractor: Extractor, inputs: Inputs, trained: Trai
         ctx.progress.say(describer.note)
     index: Index | Shards
     skipped: tuple[str, ...] = ()
-    queries = torch.stack([describer(read_image(path)) for path in inputs.query])
+    queries = torch.stack([describer.read(path) for path in inputs.query])
     if trained:  # before a gallery of thousands is described
         trained.check(queries.shape[1])
     if inputs.gallery is not None:

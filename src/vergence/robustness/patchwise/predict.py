@@ -62,6 +62,10 @@ class Adversarial(Result):
         }
 
 
+BYTES_PER_PIXEL = 200
+"""Memory of an attack for a pixel of a batch, as measured."""
+
+
 def attacked(ctx: Ctx, model: Zoo | None, inputs: Inputs) -> Adversarial:
     """Attacks in batches of pictures of one size, rounds to bytes, and evaluates every network."""
     true_labels = read_labels(Path(inputs.labels)) if inputs.labels else None
@@ -72,9 +76,12 @@ def attacked(ctx: Ctx, model: Zoo | None, inputs: Inputs) -> Adversarial:
     together, attack = zoo.together(substitutes), attack_of(inputs.chosen())
     pictures = [read_image(path) for path in inputs.images]
     adversarial = list(pictures)
+    batches = _batches(pictures, ctx.config.batch)
+    most = max(sum(pictures[i][0].numel() for i in batch) for batch in batches)
+    ctx.need(BYTES_PER_PIXEL * most, f"attacking {most:,} pixels at once")
     labels = torch.zeros(len(pictures)).long()
     before, after, unrounded = (torch.zeros(len(pictures), len(zoo)).long() for _ in range(3))
-    for batch in ctx.progress.track(_batches(pictures, ctx.config.batch), "pictures"):
+    for batch in ctx.progress.track(batches, "pictures"):
         clean = _on_device(ctx, [pictures[i] for i in batch])
         if true_labels is not None:
             truth = torch.tensor([true_labels[inputs.images[i].stem] for i in batch], device=ctx.device)
