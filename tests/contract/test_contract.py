@@ -14,7 +14,8 @@ import math
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,18 +24,23 @@ import pytest
 import torch
 
 import vergence
+from crafted import huge_png, npy_header
 from helpers import short, start, stop_and_go_on
 from vergence import catalogue
 from vergence.cli.main import main
+from vergence.cli.options import joined
+from vergence.cli.options import read as read_options
+from vergence.cli.use import PredictOptions
 from vergence.contract.claims import judge
 from vergence.contract.config import documented, from_json, to_json
 from vergence.contract.context import Context
 from vergence.contract.data import Layout
 from vergence.contract.identity import Identity
-from vergence.contract.inputs import kinds
+from vergence.contract.inputs import FILES, Kind, kinds
 from vergence.contract.result import Result
 from vergence.contract.training import phases_of
 from vergence.core.errors import VergenceError
+from vergence.core.memory import peak
 from vergence.core.progress import Progress
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.execute import execute
@@ -411,6 +417,71 @@ def test_prediction_gives_a_documented_result_in_memory_and_its_files(name, trai
         assert artifact["caption"].strip()
         listed |= {path, *path.rglob("*")}
     assert {p for p in (here / "out").rglob("*") if p.is_file()} <= listed, "files that no artifact tells of"
+
+
+# Files from outside ---------------------------------------------------------------------------------------------------
+
+
+def _given(name, folder):
+    """The inputs of a system as its fixtures give them to the command: ``pictures``, if ``prediction`` needs none."""
+    parts = joined(("inputs", SETTINGS[name].inputs), ("options", PredictOptions()))
+    written = getattr(fixtures(name), "pictures", fixtures(name).prediction)
+    return read_options(parts, written(folder), f"predict {name}", "").inputs
+
+
+def _bad_files(kind, good, folder):
+    """Paths of damaged files, each with whether it has to be refused; a part of a text may make sense."""
+    suffix = good.suffix
+    if kind is Kind.FOLDER or good.is_dir():
+        (folder / "empty").mkdir()
+        (folder / "loop").symlink_to(folder / "loop")
+        yield from ((folder / name, True) for name in ("empty", "loop", "nowhere"))
+        return
+    content = good.read_bytes()
+    parts = {"cut-1": content[:1], "cut-half": content[: len(content) // 2], "cut-end": content[:-7]}
+    refused = {"empty": b"", "other": b"\x7fELF" + bytes(100)}
+    if kind in (Kind.IMAGE, Kind.IMAGES):
+        refused["huge"] = huge_png(30_000, 30_000)
+    elif kind is Kind.CLOUD:
+        refused["huge"], refused["nan"] = npy_header((10**12, 3)), npy_header((1, 3)) + b"\xff" * 12
+        suffix = ".npy"
+    for stem, made in {**parts, **refused}.items():
+        path = folder / f"{stem}{suffix}"
+        path.write_bytes(made)
+        yield path, stem in refused
+    loop, odd = folder / f"loop{suffix}", folder / os.fsdecode(b"odd-\xff" + good.suffix.encode())
+    loop.symlink_to(loop)
+    yield loop, True
+    with suppress(OSError):  # a file system that takes no such names
+        odd.write_bytes(content)
+        yield odd, False
+
+
+@pytest.mark.parametrize("name", PREDICTING)
+def test_bad_files_are_refused_in_a_sentence_within_little_time_and_memory(name, trained, here, capsys):
+    system, inputs = catalogue.load(name), _given(name, here)
+    model = vergence.load(trained(name)) if system.offers("build") else vergence.load(name)
+    fields = {n: k for n, k in kinds(type(inputs)).items() if k in FILES and getattr(inputs, n)}
+    assert fields
+    first = None
+    for field, kind in fields.items():
+        value = getattr(inputs, field)
+        good = value[0] if isinstance(value, tuple) else value
+        (here / f"bad-{field}").mkdir()
+        for path, must in _bad_files(kind, Path(good), here / f"bad-{field}"):
+            changed = dataclasses.replace(inputs, **{field: (path,) if isinstance(value, tuple) else path})
+            began, before = time.process_time(), peak()
+            try:
+                model.infer([changed])
+            except VergenceError as refusal:
+                first = first or (field, path)
+                assert "\n" not in str(refusal)
+                assert path.stem in str(refusal), f"{path.name} is not named: {refusal}"
+            else:
+                assert not must, f"{path.name} was taken as {field}"
+            assert time.process_time() - began < 5
+            assert peak() - before < 2**31
+    assert first is not None
 
 
 @pytest.mark.parametrize(("name", "layout", "form"), LAYOUTS)

@@ -7,7 +7,6 @@ import pickle
 import struct
 import tracemalloc
 import zipfile
-import zlib
 from contextlib import contextmanager
 
 import numpy as np
@@ -15,6 +14,7 @@ import pytest
 import torch
 from PIL import Image
 
+from crafted import huge_png, npy_header
 from vergence.core.errors import VergenceError
 from vergence.data.archives import unpacked
 from vergence.data.clouds import read_cloud
@@ -45,26 +45,15 @@ def refused(path, message=""):
     assert "\n" not in text
 
 
-def png(width, height):
-    """A PNG of one colour that says it is this large, in a few bytes."""
-
-    def chunk(kind, content):
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0))
-    rows = chunk(b"IDAT", zlib.compress(b"\0" * 1000))
-    return b"\x89PNG\r\n\x1a\n" + header + rows + chunk(b"IEND", b"")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("bomb.png", png(13_000, 13_000), "169,000,000 pixels"),
-        ("long.png", png(1, 1_000_000), "1,000,000 times as many pixels along one side"),
+        ("bomb.png", huge_png(13_000, 13_000), "169,000,000 pixels"),
+        ("long.png", huge_png(1, 1_000_000), "1,000,000 times as many pixels along one side"),
         ("eps.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\nshowpage\n", "not a readable picture"),
         ("empty.png", b"", "not a readable picture"),
         ("text.png", b"hello", "not a readable picture"),
-        ("half.png", png(20, 20)[:45], "not a readable picture"),
+        ("half.png", huge_png(20, 20)[:45], "not a readable picture"),
     ],
 )
 def test_pictures(name, content, message, tmp_path):
@@ -81,12 +70,6 @@ def test_a_large_picture_is_reduced_while_it_is_read(tmp_path):
         assert 300 <= max(small.shape[1:]) < 600
         assert (small.float().mean((1, 2)) - torch.tensor([200.0, 100, 50])).abs().max() < 3
         assert read_image(path).shape == (3, 1200, 1600)
-
-
-def npy_header(shape, kind="<f4"):
-    head = repr({"descr": kind, "fortran_order": False, "shape": shape})
-    head = head + " " * (63 - (len(head) + 10) % 64) + "\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode()
 
 
 @pytest.mark.parametrize(

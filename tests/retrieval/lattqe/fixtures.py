@@ -105,3 +105,13 @@ layouts = {
 def prediction(folder):
     np.savez(folder / "mine.npz", gallery=units(30), queries=units(2, seed=1))
     return ["--descriptors", "mine.npz", "--neighbours", "8"]
+
+
+def pictures(folder):
+    """A query and a gallery of pictures, by a small network without training."""
+    random = np.random.default_rng(0)
+    (folder / "gallery").mkdir()
+    for name in ("query.png", "gallery/a.png", "gallery/b.png"):
+        Image.fromarray(random.integers(0, 255, (40, 40, 3), dtype=np.uint8)).save(folder / name)
+    files = ["--query", str(folder / "query.png"), "--gallery", str(folder / "gallery")]
+    return [*files, "--backbone", "resnet18", "--method", "alpha"]
