@@ -24,6 +24,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import fuzz_seeds
 from helpers import StopAt, short, start
 from vergence import catalogue
 from vergence.cli import completion
@@ -606,7 +607,11 @@ def test_any_words_are_completed_or_not(args):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["config", "tensors", "archive", "pickle", "metrics", "claims", "line"])
+@pytest.mark.parametrize(
+    "target",
+    ["config", "tensors", "archive", "pickle", "metrics", "claims", "line", "opcodes", "image", "npy", "npz", "ply",
+     "pcd", "mat", "gzip", "zip", "tar", "json", "rows", "graph", "geojson", "graphml", "video", "index"],
+)  # fmt: skip
 def test_a_fuzzer_that_looks_at_coverage_finds_nothing(target, tmp_path):
     pytest.importorskip("atheris")
     script = Path(__file__).with_name("fuzz_target.py")
@@ -620,6 +625,8 @@ def test_a_fuzzer_that_looks_at_coverage_finds_nothing(target, tmp_path):
     }  # fmt: skip
     if target in seeds:
         shutil.copy(seeds[target], corpus)
+    for path in fuzz_seeds.write(target, corpus):
+        assert path.stat().st_size
     done = subprocess.run(
         [sys.executable, str(script), target, str(corpus), "-max_total_time=20", "-rss_limit_mb=4096", "-timeout=20",
          f"-artifact_prefix={tmp_path}/"],
