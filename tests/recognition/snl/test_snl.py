@@ -74,7 +74,7 @@ def test_two_pictures_of_one_name_keep_both_drawings(weights, here):
         (["a.png", "--points", "5,5"], "outside what the network sees: x from 20 to 80, y from 0 to 60"),
         (["a.png", "--points", "5"], "Error parsing --points"),
         (["a.png", "--weights", "w.safetensors"], "w.safetensors does not exist"),
-        (["a.png", "--weights", "a.png"], "a.png is not a safetensors file"),
+        (["a.png", "--weights", "a.png"], "a.png is not a complete safetensors file"),
         ([], "no picture given"),
     ],
 )

@@ -125,7 +125,7 @@ def sound(path):
         (["sizes"], "2.png is 30x40 (height x width), but 1.png before it is 20x40"),
         (["a.mp4", "--window", "-1"], "--window is a number of seconds"),
         (["a.mp4", "--block", "9"], "--block is from 0 to 3, got 9"),
-        (["a.mp4", "--others", "a.mp4"], "a.mp4 is not a safetensors file"),
+        (["a.mp4", "--others", "a.mp4"], "a.mp4 is not a complete safetensors file"),
         ([], "no video given"),
     ],
 )
