@@ -21,8 +21,9 @@ with atheris.instrument_imports(include=["vergence"]):
     from vergence.engine.weights import identify, load_model
     from vergence.maps.data import read_map
     from vergence.reading.archives import unpack
-    from vergence.reading.arrays import read_gzip, read_mat, read_npy, read_npz
+    from vergence.reading.arrays import read_gzip, read_npy, read_npz
     from vergence.reading.budget import budget
+    from vergence.reading.matlab import read_mat
     from vergence.reading.pickles import read_pickle
     from vergence.reading.tables import read_json, read_rows
     from vergence.search.index import Index

@@ -21,9 +21,10 @@ from vergence.data.clouds import read_cloud
 from vergence.data.images import read_image
 from vergence.data.video import open_video
 from vergence.maps.data import read_map
-from vergence.reading.arrays import read_gzip, read_mat, read_npy, read_npz
+from vergence.reading.arrays import read_gzip, read_npy, read_npz
 from vergence.reading.budget import budget
 from vergence.reading.files import read_bytes, read_text
+from vergence.reading.matlab import read_mat
 from vergence.reading.pickles import read_pickle
 from vergence.reading.tables import read_json, read_rows
 from vergence.reading.weights import load_archive, load_tensors, read_metadata

@@ -85,7 +85,7 @@ QUERY, TRACKS, NAMES = "query_IDX.mat", "tracks_test_info.mat", "test_name.txt"
         (cut(TRACKS, 0), "tracks_test_info.mat is not a complete .mat file"),
         (lambda info: (info / QUERY).unlink(), "query_IDX.mat does not exist"),
         (mat(QUERY, other=[[1]]), "query_IDX.mat has no table 'query_IDX'"),
-        (mat(QUERY, query_IDX=[["a"]]), "not a table of whole numbers"),
+        (mat(QUERY, query_IDX=[["a"]]), "not an array of real numbers"),
         (mat(QUERY, query_IDX=[[1.5]]), "not a table of whole numbers"),
         (mat(QUERY, query_IDX=[[7]]), "does not name tracks 1 to 6"),
         (mat(QUERY, query_IDX=[[3, 3]]), "each at most once"),

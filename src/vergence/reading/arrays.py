@@ -5,10 +5,8 @@ from __future__ import annotations
 import gzip
 import math
 import zipfile
-import zlib
-from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
@@ -18,7 +16,6 @@ from vergence.reading.files import open_file, refusing, size_of
 
 NPY = "a complete .npy file of numbers"
 NPZ = "a complete .npz file of numbers"
-MAT = "a complete .mat file"
 
 
 def read_npy(path: Path) -> Any:
@@ -60,42 +57,6 @@ def _array(file: IO[bytes], size: int, path: Path) -> Any:
         raise ValueError("it ends too early")
     array = np.frombuffer(content, dtype, count).copy()
     return array.reshape(shape[::-1]).transpose() if fortran else array.reshape(shape)
-
-
-def read_mat(path: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Variables of a MATLAB file (up to version 7) by name; those it does not have are left out."""
-    from scipy.io import loadmat
-
-    with open_file(path, MAT) as file, refusing(path, MAT):
-        _measure_mat(file, path)
-        file.seek(0)
-        try:
-            content = loadmat(file, variable_names=list(names))
-        except NotImplementedError:
-            raise VergenceError(f"{path} is a MATLAB file of version 7.3: expected one of version 5 to 7.2") from None
-        return {name: content[name] for name in names if name in content}
-
-
-def _measure_mat(file: BinaryIO, path: Path) -> None:
-    """Compressed variables are unpacked once, without being kept, to know their size."""
-    size, total = size_of(file), 0
-    head = file.read(128)
-    order = "little" if head[126:128] == b"IM" else "big"
-    while file.tell() + 8 <= size:
-        kind, length = (int.from_bytes(file.read(4), order) for _ in range(2))  # type: ignore[arg-type]
-        start = file.tell()
-        if kind == 15:  # compressed
-            unpacker, left = zlib.decompressobj(), length
-            while left > 0:
-                packed = file.read(min(left, 1 << 16))
-                if not packed:
-                    break
-                left -= len(packed)
-                while packed and not unpacker.eof:
-                    total += len(unpacker.decompress(packed, 1 << 22))
-                    packed = unpacker.unconsumed_tail
-                    within_expansion(total, size, path)
-        file.seek(start + length)
 
 
 def read_gzip(path: Path, what: str = "a complete gzip file") -> bytes:

@@ -22,7 +22,7 @@ from vergence.core.errors import VergenceError, reason
 from vergence.data.images import SUFFIXES
 from vergence.data.layouts import left_out
 from vergence.metrics.ranking import JUNK
-from vergence.reading import arrays
+from vergence.reading import matlab
 from vergence.reading.tables import read_json
 from vergence.reid.tracklets import Tracklet, Tracklets
 
@@ -31,7 +31,7 @@ from vergence.reid.tracklets import Tracklet, Tracklets
 
 def read_mat(path: Path, name: str) -> Any:
     """A table of integers, at least (1, 1), from a MATLAB file of version 5 to 7.2; no code in the file is executed."""
-    tables = arrays.read_mat(path, (name,))
+    tables = matlab.read_mat(path, (name,))
     if name not in tables:
         raise VergenceError(f"{path} has no table {name!r}")
     table = np.asarray(tables[name])

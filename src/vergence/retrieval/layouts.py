@@ -14,8 +14,9 @@ from torch import Tensor
 from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
 from vergence.data.images import find_images
-from vergence.reading.arrays import read_mat, read_npz
+from vergence.reading.arrays import read_npz
 from vergence.reading.files import refusing
+from vergence.reading.matlab import read_mat
 from vergence.reading.pickles import read_pickle
 from vergence.reading.weights import load_tensors
 from vergence.retrieval.data import Clusters, Judged, Pictures

@@ -77,13 +77,13 @@ class Inference:
     """Upsampling factor of the response."""
 
     def __post_init__(self) -> None:
-        if self.scales < 1 or self.scales % 2 == 0:
+        if not 1 <= self.scales <= 99 or self.scales % 2 == 0:
             raise VergenceError(
-                f"a pyramid has an odd number of crops, so that one is of the last size; got {self.scales}"
+                f"a pyramid has an odd number of crops up to 99, so that one is of the last size; got {self.scales}"
             )
-        if not (self.step >= 1 and 1 <= self.upsample <= 64):
+        if not (1 <= self.step <= 4 and 1 <= self.upsample <= 64):
             raise VergenceError(
-                f"inference has a step of at least 1 and an upsample of 1 to 64, got {self.step} and {self.upsample}"
+                f"inference has a step of 1 to 4 and an upsample of 1 to 64, got {self.step} and {self.upsample}"
             )
         for name in ("damping", "penalty", "window"):
             if not 0 <= getattr(self, name) <= 1:

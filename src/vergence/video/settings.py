@@ -43,7 +43,11 @@ class ClipView:
                 f"a view has 1 to 1024 frames and clips, a stride of at least 1 and a rate of at least 0, got "
                 f"{self.frames}, {self.clips}, {self.stride} and {self.rate:g}"
             )
-        if not 8 <= self.size <= min(self.resize, self.jitter[0]) or not self.jitter[0] <= self.jitter[1] <= 8192:
+        if (
+            not 8 <= self.size <= min(self.resize, self.jitter[0])
+            or not self.jitter[0] <= self.jitter[1] <= 8192
+            or self.resize > 8192
+        ):
             raise VergenceError(
                 f"a view has 8 <= size <= resize and size <= jitter, the smaller first, got size={self.size}, "
                 f"resize={self.resize} and jitter={self.jitter}"

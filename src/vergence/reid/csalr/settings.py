@@ -51,9 +51,9 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if not set(self.stages) <= {1, 2, 3, 4} or len(set(self.stages)) < len(self.stages):
             raise VergenceError(f"attention comes after stages from 1 to 4, each once, got {self.stages}")
-        for name in ("groups", "parts", "embedding"):
-            if getattr(self, name) < 1:
-                raise VergenceError(f"a model's {name} is at least 1, got {getattr(self, name)}")
+        for name, most in (("groups", 4096), ("parts", 64), ("embedding", 65536)):
+            if not 1 <= getattr(self, name) <= most:
+                raise VergenceError(f"a model's {name} is from 1 to {most}, got {getattr(self, name)}")
         if not self.temperature > 0:
             raise VergenceError(f"a model's temperature is above 0, got {self.temperature}")
         if min(self.grid) < 1 or self.inner < 0 or not self.supervision >= 0 or not 0 <= self.dropout < 1:

@@ -58,6 +58,8 @@ class ModelConfig:
         for name, least in {"layers": 1, "heads": 1, "width": 0, "ranks": 1, "svm_negatives": 0}.items():
             if getattr(self, name) < least:
                 raise VergenceError(f"a model's {name} is at least {least}, got {getattr(self, name)}")
+        if self.layers > 100:
+            raise VergenceError(f"a model has at most 100 layers, got {self.layers}")
         if self.position == "none" and self.content == "none":
             raise VergenceError("a model without ranks and without descriptors has no input")
         if not (0 <= self.dropout < 1 and self.auxiliary >= 0 and self.margin >= 0 and self.svm_c > 0):
