@@ -39,10 +39,11 @@ def snl(folder: Path) -> dict[str, Any]:
 
 
 def patchwise(folder: Path) -> dict[str, Any]:
-    from vergence.robustness.data import digits
+    """A cup of coffee, from scikit-image (CC0)."""
+    from skimage import data
 
-    found = digits("test", 20)
-    return {"images": [picture(folder / f"digit-{n}.png", found[n][0]) for n in (0, 3, 5)]}
+    Image.fromarray(data.coffee()[60:380, 100:420]).resize((224, 224)).save(folder / "coffee.jpg", quality=92)
+    return {"images": ["coffee.jpg"]}
 
 
 def csalr(folder: Path) -> dict[str, Any]:
@@ -76,12 +77,18 @@ def lattqe(folder: Path) -> dict[str, Any]:
 
 
 def sesiam(folder: Path) -> dict[str, Any]:
-    from vergence.tracking.settings import Scene
-    from vergence.tracking.synth import moving_digits
+    """A camera that moves over a photograph of scikit-image (NASA) and comes nearer; the face is followed."""
+    from skimage import data
 
-    track = moving_digits("s-mnist", 3, "test", Scene(size=256, digit=48, frames=48)).sequences[2]
-    write_video(folder / "digits.mp4", [track.frames[n] for n in range(len(track.frames))], 24.0)
-    return {"video": "digits.mp4", "box": [[round(float(v), 1) for v in track.boxes[0]]]}
+    whole = Image.fromarray(data.astronaut())
+    frames, boxes = [], []
+    for share in np.linspace(0, 1, 40):
+        side = 330 - 110 * share
+        left, top = 20 + 90 * np.sin(2.5 * share), 25 + 20 * np.sin(5 * share)
+        frames.append(np.asarray(whole.resize((240, 240), box=(left, top, left + side, top + side))))
+        boxes.append([(185 - left) * 240 / side, (75 - top) * 240 / side, 80 * 240 / side, 105 * 240 / side])
+    write_video(folder / "astronaut.mp4", frames, 20.0)
+    return {"video": "astronaut.mp4", "box": [[round(float(v), 1) for v in boxes[0]]]}
 
 
 def ata(folder: Path) -> dict[str, Any]:
@@ -94,12 +101,12 @@ def ata(folder: Path) -> dict[str, Any]:
 
 
 def flot(folder: Path) -> dict[str, Any]:
-    from vergence.points.synth import rigid
+    """A rendered street, as a scanner on a moving car sees it at two instants."""
+    from vergence.points.streets import Streets
 
-    data = catalogue.load("flot").configure("tiny").data
-    found = rigid(1, 1024, data.objects, data.world, "example")
-    for name, cloud in (("before.npy", found.p[0]), ("after.npy", found.q[0])):
-        np.save(folder / name, cloud.numpy().astype(np.float32))
+    first, second, *_ = Streets(3, 2048, ("example",))[0]
+    for name, cloud in (("before.npy", first), ("after.npy", second)):
+        np.save(folder / name, cloud.numpy().astype(np.float16))
     return {"first": "before.npy", "second": "after.npy"}
 
 

@@ -30,6 +30,8 @@ def open_container(name: str, file: Any, **options: Any) -> Iterator[tuple[Any, 
         if not streams:
             content = "only sound" if container.streams.audio else "nothing that moves"
             raise VergenceError(f"{name} has no pictures in it, {content}")
+        if streams[0].codec_context is None:
+            raise VergenceError(f"{name} is not a readable video: its codec is unknown")
         if streams[0].width > 0 and streams[0].height > 0:
             within_picture(streams[0].width, streams[0].height, name)
         yield container, streams[0]
