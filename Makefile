@@ -36,7 +36,8 @@ SELECTED = systems="$$(head -1 $(VENV)/selection)"; tests="$$(tail -n +2 $(VENV)
 .PHONY: run test test-changed test-all test-browser browser lint bench docs pages env clean
 
 run: $(STAMP)
-	$(BIN)/vergence run snl
+	$(BIN)/vergence tour
+	$(BIN)/vergence run patchwise --seeds 3
 
 # make test SYSTEM=flot: what concerns one system.
 test: lint

@@ -22,12 +22,12 @@ BELOW = {
     "data": {"core", "reading", "contract", "ops", "metrics"},
     "drawing": {"core", "contract", "data"},
     "room": {"core", "reading", "contract", "ops", "metrics", "nn", "search", "reference", "data", "drawing", "room"},
-    "catalogue": {"core", "contract"},
+    "catalogue": {"core", "reading", "contract"},
     "runs": {"_version", "core", "reading", "contract", "catalogue"},
     "engine": {"_version", "core", "reading", "contract", "catalogue", "runs"},
     "studies": {"_version", "core", "reading", "contract", "catalogue", "runs", "engine"},
     "report": {"_version", "core", "reading", "contract", "catalogue", "runs", "engine", "studies", "drawing"},
-    "tools": {"_version", "core", "reading", "contract", "catalogue", "runs", "engine", "data"},
+    "tools": {"_version", "core", "reading", "contract", "catalogue", "runs", "engine", "data", "drawing"},
 }
 BELOW["api"] = {*BELOW["studies"], "studies", "report", "tools", "nn"}
 BELOW["app"] = {*BELOW["api"], "api", "data"}

@@ -19,6 +19,7 @@ from vergence.contract.about import About
 from vergence.contract.settings import Settings
 from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError, did_you_mean
+from vergence.reading.tables import read_json
 
 ROOT = Path(__file__).parent
 
@@ -106,6 +107,22 @@ def picture(name: str) -> Path | None:
     command and environment)."""
     path = folder(name) / "results" / "picture.png"
     return path if path.exists() else None
+
+
+def example(name: str) -> dict[str, Any] | None:
+    """The inputs of a system's example by field, with the paths of its files; None if it has none. It is the folder
+    ``example`` beside its code, with ``inputs.json`` and the files that it names."""
+    from vergence.contract.inputs import FILES, kinds
+
+    place = folder(name) / "example"
+    inputs = settings(name).inputs
+    if inputs is None or not (place / "inputs.json").is_file():
+        return None
+    values, known = dict(read_json(place / "inputs.json")), kinds(inputs)
+    for field, value in values.items():
+        if known[field] in FILES:
+            values[field] = [str(place / v) for v in value] if isinstance(value, list) else str(place / value)
+    return values
 
 
 def starters(name: str) -> dict[str, Path]:

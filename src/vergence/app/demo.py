@@ -134,7 +134,7 @@ class Demo:
 
     @property
     def has_example(self) -> bool:
-        return (catalogue.folder(self.name) / EXAMPLE / "inputs.json").is_file()
+        return catalogue.example(self.name) is not None
 
     def example(self) -> dict[str, Any]:
         """The system's example inputs; files are copied to the uploads and expire like them."""

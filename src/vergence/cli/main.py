@@ -21,6 +21,7 @@ COMMANDS = {
     "train": ("train", "train one variant, on embedded data or your own"),
     "eval": ("use", "evaluate trained weights by the paper's protocol"),
     "predict": ("use", "use a system on your files"),
+    "tour": ("tour", "every system that is ready for use, on its own example, on one page"),
     "weights": ("weights", "starter weights of the systems, and their metrics"),
     "claims": ("claims", "which claims hold: statement, expected, measured, verdict"),
     "bench": ("bench", "time and memory relative to peers and the plain form"),
