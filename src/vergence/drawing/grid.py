@@ -29,6 +29,7 @@ class Scale:
         values = heat.detach().float().cpu().flatten()
         low, largest = max(float(values.min()), 0.0), max(float(values.max()), 0.0)
         high = max(float(values.sort().values[int(0.95 * (len(values) - 1))]), largest / 50)
+        low = low if low > 1e-3 * high else 0.0  # what cannot be told from zero
         return cls(low, high if high > low else largest, largest)
 
     def share(self, heat: Tensor) -> Tensor:
