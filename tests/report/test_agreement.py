@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from vergence import catalogue
+from vergence.api import work
 from vergence.contract.claims import Judgement, Needs, above, compared_models
 from vergence.core.files import write_json
 from vergence.core.progress import Progress
@@ -16,7 +17,7 @@ from vergence.runs.versions import Environment
 from vergence.studies import results
 from vergence.studies.ledger import Entry
 from vergence.studies.results import Row, StoredRun
-from vergence.studies.study import order_for
+from vergence.studies.study import RunPlan, order_for
 from vergence.studies.subject import Subject
 
 CLAIM = above("snl-nl", "SNL is better than NL.", "Table 1", better="snl", worse="nl", metric="top1", unit="points")
@@ -105,3 +106,11 @@ def test_the_page_says_it(subject, tmp_path, monkeypatch):
     lucky = subject("not resolved at this scale", nl=[79.0], snl=[97.0])
     page = build.write_report(lucky, tmp_path / "out", Progress()).read_text()
     assert page.index('id="table"') < page.index("disagree with this run") < page.index('id="claims"')
+
+
+def test_a_run_marks_the_claims_that_it_judged_itself(tmp_path):
+    system = catalogue.load("flot")
+    entries = work._judge(system, RunPlan(tmp_path), Progress(), "vergence run flot", set())
+    assert [entry.claim.id for entry in entries] == [claim.id for claim in system.claims]
+    assert {entry.claim.kind for entry in entries if entry.fresh}.isdisjoint({"empirical", "cost"})
+    assert any(entry.fresh for entry in entries)
