@@ -7,7 +7,7 @@ from PIL import Image
 
 from vergence.core.errors import VergenceError
 from vergence.data import images
-from vergence.drawing.grid import Panel, grid, overlay
+from vergence.drawing.grid import Panel, Scale, grid, overlay
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,28 @@ def test_an_overlay_is_brightest_where_the_map_is_highest():
     brightness = drawn.sum(0)
     assert brightness[2:4, 4:6].min() > brightness[4:, :4].max()
     assert overlay(torch.zeros(3, 8, 8), torch.zeros(2, 2)).isfinite().all()
+
+
+def test_an_overlay_stops_at_zero_and_one_large_cell_does_not_hide_the_others():
+    picture = torch.full((3, 10, 10), 128, dtype=torch.uint8)
+    plain = overlay(picture, torch.zeros(10, 10))
+    heat = torch.rand(10, 10, generator=torch.Generator().manual_seed(0))
+    heat[0, 0], heat[5, 5], heat[5, 6] = -40.0, 30.0, 0.9
+    drawn = overlay(picture, heat)
+    assert torch.equal(drawn[:, 0, 0], plain[:, 0, 0])
+    assert (drawn[:, 5, 6] - plain[:, 5, 6]).abs().max() > 0.3
+    scale = Scale.of(heat)
+    assert (scale.low, scale.largest) == (0.0, 30.0)
+    assert 0.9 < scale.high < 1.0
+    assert scale.ends == ("0", f"{scale.high:.2g}+")
+
+
+def test_rounding_beside_one_cell_does_not_shine():
+    heat = 1e-16 * torch.rand(4, 4, generator=torch.Generator().manual_seed(0))
+    heat[0, 0] = 1.0
+    scale = Scale.of(heat)
+    assert scale.share(heat).sum() < 1.01
+    assert Scale.of(torch.full((4, 4), -1.0)).share(heat).max() == 0
 
 
 def test_a_grid_is_a_png_with_as_many_panels_as_given(tmp_path):

@@ -210,9 +210,11 @@ def _judge(system: AnySystem, plan: RunPlan, progress: Progress, command: str, t
     """Judge exact claims, and empirical ones whose runs all exist; the other claims keep their latest result."""
     name = system.about.name
     ready = [c for c in system.claims if c.kind == "exact" or (c.needs and there.issuperset(c.needs))]
-    if ready:
-        ledger.store(ledger.measure(name, ready, plan, progress, command), plan.root / name)
-    return ledger.latest(name, plan.root)
+    measured = ledger.measure(name, ready, plan, progress, command) if ready else []
+    if measured:
+        ledger.store(measured, plan.root / name)
+    fresh = {entry.claim.id: entry for entry in measured}
+    return [fresh.get(entry.claim.id, entry) for entry in ledger.latest(name, plan.root)]
 
 
 # Claims ---------------------------------------------------------------------------------------------------------------

@@ -79,6 +79,10 @@ class Claim:
     """The paper's own figure."""
     needs: tuple[Needs, ...] = ()
 
+    def meets(self, value: float) -> bool:
+        """Whether a single value lies on the claimed side of the threshold."""
+        return bool(_SENSES[self.sense](value, self.threshold))
+
 
 @dataclass(frozen=True)
 class Judgement:

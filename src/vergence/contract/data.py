@@ -47,6 +47,24 @@ class Layout:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """At most ``count`` samples of ``data``, spread evenly over it: a folder may be sorted by class."""
+
+    data: Any
+    count: int
+
+    def __len__(self) -> int:
+        return min(self.count, len(self.data))
+
+    def __getitem__(self, index: int) -> Any:
+        return self.data[self.place(index)]
+
+    def place(self, index: int) -> int:
+        """The index of a sample in the whole data."""
+        return range(len(self))[index] * len(self.data) // len(self)
+
+
+@dataclass(frozen=True)
 class First:
     """The first ``count`` samples of ``data``, with its other attributes."""
 

@@ -1,14 +1,15 @@
-"""Line charts as inline SVG, so that the page's own colours (light, dark, print) apply to them."""
+"""Line charts as inline SVG, so that the page's own colours (light, dark, print) apply to them; ``charts.js`` shows the
+values under the pointer."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 40
-MOST_POINTS = 300
+MOST_POINTS = 200
 
 Points = Sequence[tuple[float, float]]
 
@@ -29,7 +30,8 @@ def line_chart(series: Mapping[str, Points], x_label: str, y_label: str) -> str:
         up = (y - y_span[0]) / (y_span[1] - y_span[0])
         return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
 
-    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(y_label)} over {escape(x_label)}">']
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" data-x="{escape(x_label)}" '
+             f'aria-label="{escape(y_label)} over {escape(x_label)}">']  # fmt: skip
     for value in y_ticks:
         _, y = place(x_span[0], value)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
@@ -39,15 +41,19 @@ def line_chart(series: Mapping[str, Points], x_label: str, y_label: str) -> str:
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{value:g}</text>')
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(f'<text x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{escape(x_label)}</text>')
+    parts.append(f'<line class="cursor" x1="{LEFT}" x2="{LEFT}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
     for number, (name, points) in enumerate(lines.items()):
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*p) for p in points))
-        parts.append(f'<polyline class="line s{number % 8}" points="{path}"><title>{escape(name)}</title></polyline>')
+        places = [place(*point) for point in points]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        values = f'data-x="{_listed(x for x, _ in points)}" data-y="{_listed(y for _, y in points)}"'
+        parts.append(f'<polyline class="line s{number % 8}" data-name="{escape(name)}" {values} points="{path}"/>')
         if len(points) == 1:
-            x, y = place(*points[0])
+            x, y = places[0]
             parts.append(f'<circle class="dot s{number % 8}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>')
     parts.append("</svg>")
     legend = "".join(f'<span class="key s{n % 8}">{escape(name)}</span>' for n, name in enumerate(lines))
-    return f'<div class="chart">{"".join(parts)}<p class="legend"><b>{escape(y_label)}</b> {legend}</p></div>'
+    heading = f'<p class="legend"><b>{escape(y_label)}</b></p>'
+    return f'<div class="chart">{heading}{"".join(parts)}<p class="tip" hidden></p><p class="legend">{legend}</p></div>'
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -60,6 +66,10 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= raw * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [round(n * step, 12) for n in range(first, last + 1)]
+
+
+def _listed(values: Iterable[float]) -> str:
+    return " ".join(f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}" for value in values)
 
 
 def _thinned(points: Points) -> list[tuple[float, float]]:

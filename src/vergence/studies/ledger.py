@@ -45,6 +45,8 @@ class Entry:
     command: str = ""
     traces: Mapping[str, str] = field(default_factory=dict)
     """For an empirical result: digests of the traces of its variants, by trace name."""
+    fresh: bool = False
+    """Judged just now from runs at hand, rather than read from stored results."""
 
     @property
     def old(self) -> str:
@@ -82,7 +84,8 @@ def measure(name: str, claims: Sequence[Claim], plan: RunPlan, progress: Progres
         with fixed_threads(1):
             judgement = judge(claim, evidence)
         measured_in = _made(name, claim, [by_need[need] for need in claim.needs])
-        entries[claim.id] = Entry(name, claim, judgement, *_age(name, measured_in, {}), measured_in, command)
+        age = _age(name, measured_in, {})
+        entries[claim.id] = Entry(name, claim, judgement, *age, measured_in, command, fresh=True)
     return [entries[claim.id] for claim in claims]
 
 

@@ -77,15 +77,18 @@ def refused(capsys, *args):
 # Training, judging, drawing -----------------------------------------------------------------------------------------
 
 
+CLASSIFIED = ("confusion.png", "examples.png")
+
+
 @pytest.mark.parametrize(
     ("preset", "metrics", "drawn"),
     [
-        ("tiny-video", {"top1"}, {"attention-0.png", "attention-1.png", "spectrum.png"}),
+        ("tiny-video", {"top1"}, {"attention-0.png", "attention-1.png", "spectrum.png", *CLASSIFIED}),
         ("tiny-reid", {"rank1", "rank5", "rank10", "map"}, {"matches.png", "attention.png", "spectrum.png"}),
         pytest.param(
             "tiny-sizes",
             {"top1", "large", "small"},
-            {"attention.png", "spectrum.png"},
+            {"attention.png", "spectrum.png", *CLASSIFIED},
             marks=pytest.mark.slow,  # a task that the contract's checks train too
         ),
     ],

@@ -15,7 +15,7 @@ from vergence.contract.inputs import Artifact, Point
 from vergence.core.errors import VergenceError
 from vergence.data.images import fitted
 from vergence.drawing.figure import BLUE, ORANGE, figure, saved
-from vergence.drawing.grid import Panel, overlay
+from vergence.drawing.grid import Panel, Scale, heated, overlay
 from vergence.nn import CompactGeneralised, NonlocalBlock, SharedAffinity
 from vergence.ops import FactoredAffinity
 from vergence.ops.affinity import DenseAffinity
@@ -49,7 +49,7 @@ class Look:
         drawn = [Panel(self.seen, title, self.points)]
         for place, maps in self.maps.items():
             for number, (heat, point) in enumerate(zip(maps, self.points, strict=True), 1):
-                drawn.append(Panel(overlay(self.seen, heat), over or f"{place}, point {number}", [point]))
+                drawn.append(heated(self.seen, heat, over or f"{place}, point {number}", [point]))
         return drawn
 
 
@@ -97,9 +97,9 @@ def clip_rows(
     chosen = sorted({round(i * (len(frames) - 1) / max(steps, 1)) for i in range(steps + 1)} | {middle})
     marks = [Point(x * width, y * height) for x, y in shares]
 
-    def row(pictures: Sequence[Tensor], title: str, points: Sequence[Point]) -> list[Panel]:
+    def row(pictures: Sequence[Tensor], title: str, points: Sequence[Point], scale: Scale | None = None) -> list[Panel]:
         return [
-            Panel(picture, title if t == chosen[0] else "", points if t == middle else ())
+            Panel(picture, title if t == chosen[0] else "", points if t == middle else (), scale)
             for t, picture in zip(chosen, pictures, strict=True)
         ]
 
@@ -107,12 +107,10 @@ def clip_rows(
     for look in looks:
         for number, (heat, mark) in enumerate(zip(look.heats, marks, strict=True), 1):
             # Side by side, so that all frames share a scale: it is one graph.
-            over = overlay(
-                torch.cat([frames[t] for t in chosen], -1),
-                torch.cat([heat[t * len(heat) // len(frames)] for t in chosen], -1),
-            )
+            heats = torch.cat([heat[t * len(heat) // len(frames)] for t in chosen], -1)
+            over = overlay(torch.cat([frames[t] for t in chosen], -1), heats)
             numbered = f"{look.heading}, point {number}" if len(marks) > 1 else look.heading
-            rows.append(row(over.split(width, -1), numbered, [mark]))
+            rows.append(row(over.split(width, -1), numbered, [mark], Scale.of(heats)))
     return rows
 
 

@@ -12,7 +12,7 @@ from vergence.contract.context import Context
 from vergence.contract.inputs import Artifact
 from vergence.data.images import fitted
 from vergence.drawing.figure import colours, figure, saved
-from vergence.drawing.grid import Panel, grid, overlay
+from vergence.drawing.grid import Panel, grid, heated
 from vergence.metrics.ranking import distances
 from vergence.nn import SelfAttention2d
 from vergence.nn.probe import cells
@@ -142,8 +142,8 @@ def _reconstructions(ctx: Ctx, network: PartNetwork, data: Viewed) -> list[Artif
         for number, mark in enumerate(marks):
             exact = whole[place, number].unflatten(0, x.shape[-2:])
             row += [
-                Panel(overlay(picture, exact), "whole", [mark]),
-                Panel(overlay(picture, looks[stage][place, number]), "compressed", [mark]),
+                heated(picture, exact, "whole", [mark]),
+                heated(picture, looks[stage][place, number], "compressed", [mark]),
             ]
         rows.append(row)
     attention = grid(ctx.folder / "attention.png", rows, side=1.5)
@@ -152,7 +152,8 @@ def _reconstructions(ctx: Ctx, network: PartNetwork, data: Viewed) -> list[Artif
         Artifact(
             "image",
             attention,
-            f"{stage}: attention of the circled points by the full attention map and by the compressed one (Figure 4).",
+            f"{stage}: attention of the circled points by the full attention map and by the compressed one (Figure 4), "
+            "each with its own scale; negative entries of the compressed one are not shown.",
         ),
         Artifact(
             "image",

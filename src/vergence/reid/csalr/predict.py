@@ -15,7 +15,7 @@ from vergence.contract.result import Result
 from vergence.core.errors import VergenceError
 from vergence.core.files import unused, write_table
 from vergence.data.images import find_images, fitted, pictures_by_name, read_image
-from vergence.drawing.grid import Panel, grid, overlay
+from vergence.drawing.grid import Panel, grid, heated
 from vergence.reid import page
 from vergence.reid.csalr.model import PartNetwork, attended
 from vergence.reid.csalr.pictures import DOWN, Ctx
@@ -174,6 +174,6 @@ def _explained(
     row = [Panel(shown, "query", marks)]
     for stage, maps in looks.items():
         for number, (heat, mark) in enumerate(zip(maps, marks, strict=True), 1):
-            row.append(Panel(overlay(shown, heat), f"{stage}, point {number}", [mark]))
+            row.append(heated(shown, heat, f"{stage}, point {number}", [mark]))
     target = unused(ctx.folder / f"{path.stem}-attention.png")
     return [(f"{path.name}: attention of the circled points.", grid(target, [row], side=1.7))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from torch import Tensor
 from vergence.contract.inputs import Artifact
 from vergence.core.files import replacing
 from vergence.drawing.figure import colours, figure, saved
-from vergence.drawing.grid import overlay
+from vergence.drawing.grid import Scale, bar, overlay
 from vergence.video.ata.model import Response
 from vergence.video.settings import ClipView
 
@@ -24,19 +24,21 @@ MOST = 8
 """Frames drawn side by side."""
 LABELS = 5
 """Number of labels in tables and of curves in plots."""
-TILE, GAP, STRIP = 176, 6, 20
-"""Side of a tile, gap between tiles, and height of a title, in pixels."""
+TILE, GAP, STRIP, BAR = 176, 6, 20, 60
+"""Side of a tile, gap between tiles, height of a title, and length of a colour bar, in pixels."""
 
 Line = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A picture (3, H, W) in [0, 1], its title, and lines (x0, y0, x1, y1) as fractions of its side."""
+    """A picture (3, H, W) in [0, 1], its title, lines (x0, y0, x1, y1) as fractions of its side, and a scale to show as
+    a colour bar in place of a title."""
 
     picture: Tensor
     title: str = ""
     lines: Sequence[Line] = ()
+    scale: Scale | None = None
 
 
 def mosaic(path: Path, rows: Sequence[Sequence[Tile]]) -> Path:
@@ -49,13 +51,21 @@ def mosaic(path: Path, rows: Sequence[Sequence[Tile]]) -> Path:
         for column, tile in enumerate(row):
             left, top = GAP + column * (TILE + GAP), GAP + number * (TILE + STRIP + GAP)
             draw.text((left, top), tile.title, "black", font)
-            pixels = (tile.picture.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-            picture = Image.fromarray(pixels).resize((TILE, TILE), Image.Resampling.NEAREST)
+            if tile.scale is not None:
+                low, high = tile.scale.ends
+                draw.text((left + TILE / 2 - BAR / 2 - 4, top), low, "black", font, anchor="ra")
+                canvas.paste(_image(bar(BAR)).resize((BAR, STRIP - 8)), (left + (TILE - BAR) // 2, top + 3))
+                draw.text((left + TILE / 2 + BAR / 2 + 4, top), high, "black", font)
+            picture = _image(tile.picture).resize((TILE, TILE), Image.Resampling.NEAREST)
             _draw(picture, tile.lines)
             canvas.paste(picture, (left, top + STRIP))
     with replacing(path) as partial:
         canvas.save(partial, format="PNG")
     return path
+
+
+def _image(pixels: Tensor) -> Image.Image:
+    return Image.fromarray((pixels.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy())
 
 
 def _draw(picture: Image.Image, lines: Sequence[Line]) -> None:
@@ -135,8 +145,11 @@ def responses(stem: Path, frames: Tensor, networks: Mapping[str, Response], labe
             # The sign of a mean over channels has no meaning, so deviations to either side are bright.
             heat = (maps - maps.mean()).abs()[[t * len(maps) // len(frames) for t in drawn]]
             # Side by side as one picture, so that all frames share a scale.
-            strip = overlay(torch.cat([frames[t] for t in drawn], -1), torch.cat(list(heat), -1))
-            rows.append([Tile(tile, "" if n else answer) for n, tile in enumerate(strip.chunk(len(drawn), -1))])
+            whole = torch.cat(list(heat), -1)
+            strip = overlay(torch.cat([frames[t] for t in drawn], -1), whole)
+            tiles = [Tile(tile, "" if n else answer) for n, tile in enumerate(strip.chunk(len(drawn), -1))]
+            tiles[-1] = replace(tiles[-1], title="", scale=Scale.of(whole)) if len(tiles) > 1 else tiles[-1]
+            rows.append(tiles)
     what = "absolute deviation of the mean over channels from its mean over the clip"
     return [
         Artifact(

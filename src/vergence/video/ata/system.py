@@ -10,11 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vergence.contract.context import Context
+from vergence.contract.data import Data, Spread
 from vergence.contract.inputs import Artifact
 from vergence.contract.system import System
 from vergence.core.errors import VergenceError
 from vergence.data.classes import Classes
 from vergence.data.layouts import read, share
+from vergence.drawing.classes import SAMPLES
 from vergence.metrics import topk_accuracy
 from vergence.nn.video_vit import VideoViT
 from vergence.video.ata import predict
@@ -24,7 +26,9 @@ from vergence.video.ata.pictures import followed, responses, shown
 from vergence.video.ata.predict import Labels
 from vergence.video.ata.settings import SETTINGS, Config, Inputs
 from vergence.video.data import Clips, Sample, even_places, middle_clip
+from vergence.video.examples import classified_clips
 from vergence.video.layouts import LAYOUTS, folded
+from vergence.video.settings import ClipView
 from vergence.video.synth import turning
 
 Ctx = Context[Config, Classes]
@@ -80,17 +84,7 @@ class ATASystem(System[Config, Classes, VideoViT, Clips, Labels]):
 
     def evaluate(self, ctx: Ctx, model: VideoViT, data: Clips) -> Mapping[str, float]:
         ctx.facts.refuse_others(data.data.classes)
-        view = data.view
-        size = max(AT_ONCE // (view.frames * view.clips * view.crops), 1)
-        parts, damaged = [], []
-        for batch in ctx.batches(data, size):
-            sample = Sample(*batch)
-            # As published for TimeSformer: softmax scores averaged over clips and crops.
-            scores = model(sample.clips.flatten(0, 1)).float().softmax(-1)
-            parts.append((scores.unflatten(0, sample.clips.shape[:2]).mean(1), sample.label))
-            damaged += sample.damaged
-        scores, labels = (ctx.gather(torch.cat(part)) for part in zip(*parts, strict=True))
-        damaged = ctx.gather(damaged)
+        scores, labels, damaged = _scores(ctx, model, data, data.view)
         for sentence in damaged:
             ctx.progress.say(f"left out: {sentence}")
         known = labels >= 0
@@ -120,7 +114,22 @@ class ATASystem(System[Config, Classes, VideoViT, Clips, Labels]):
             truth = f"truth: {names[label]}"
             artifacts.append(followed(ctx.folder / f"matches-{index}.png", frames, matches, truth))
             artifacts += responses(ctx.folder / f"responses-{index}", frames, answers, names)
-        return artifacts
+        some = Spread(data, SAMPLES // 4)
+        scored = {SETTINGS.label(name): _scores(ctx, model, some, data.view) for name, model in models.items()}
+        return artifacts + classified_clips(ctx.folder, scored, some, ctx.facts.name)
+
+
+def _scores(ctx: Ctx, model: VideoViT, data: Data, view: ClipView) -> tuple[Tensor, Tensor, list[str]]:
+    """Probabilities (N, classes) of videos, their labels (-1: damaged), and the errors of damaged ones."""
+    parts, damaged = [], []
+    for batch in ctx.batches(data, max(AT_ONCE // (view.frames * view.clips * view.crops), 1)):
+        sample = Sample(*batch)
+        # As published for TimeSformer: softmax scores averaged over clips and crops.
+        scores = model(sample.clips.flatten(0, 1)).float().softmax(-1)
+        parts.append((scores.unflatten(0, sample.clips.shape[:2]).mean(1), sample.label))
+        damaged += sample.damaged
+    scores, labels = (ctx.gather(torch.cat(part)) for part in zip(*parts, strict=True))
+    return scores, labels, ctx.gather(damaged)
 
 
 SYSTEM = ATASystem()

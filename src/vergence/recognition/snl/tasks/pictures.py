@@ -11,13 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from vergence.contract.data import Spread
 from vergence.contract.inputs import Artifact, Point
 from vergence.contract.system import Task
 from vergence.core.errors import VergenceError
 from vergence.core.files import unused
 from vergence.data.classes import Classes
-from vergence.data.images import read_image
+from vergence.data.images import fitted, read_image
 from vergence.data.layouts import read, share
+from vergence.drawing.classes import SAMPLES, classified
 from vergence.drawing.grid import Panel, grid
 from vergence.metrics import topk_accuracy
 from vergence.recognition.data import LAYOUTS, Viewed, middle, read_cub
@@ -25,7 +27,7 @@ from vergence.recognition.settings import PictureView
 from vergence.recognition.snl.model import Network, attention
 from vergence.recognition.snl.pictures import Look, inside, spectra
 from vergence.recognition.snl.predict import Labels, Shares, labels_table
-from vergence.recognition.snl.settings import Config, Inputs, Pictures
+from vergence.recognition.snl.settings import SETTINGS, Config, Inputs, Pictures
 from vergence.recognition.snl.tasks import Ctx, accuracies, asked, labelled, say_left_out
 from vergence.recognition.synth import Relations, relations, sizes
 
@@ -139,7 +141,21 @@ class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
         return [
             Artifact("image", grid(ctx.folder / "attention.png", rows), caption),
             *spectra(ctx.folder / "spectrum.png", models, ctx.to_device(batch)),
+            *_classified(ctx, models, data),
         ]
+
+
+def _classified(ctx: Ctx, models: Mapping[str, Network], data: Viewed) -> list[Artifact]:
+    """Draws confusion matrices, and the best and worst pictures of each network."""
+    some, scores, labels = Spread(data, SAMPLES), {}, torch.empty(0)
+    for name, model in models.items():
+        parts = [(model(pictures).float().softmax(1).cpu(), y.cpu()) for pictures, y in ctx.batches(some, AT_ONCE)]
+        scores[SETTINGS.label(name)], labels = (torch.cat(part) for part in zip(*parts, strict=True))
+
+    def picture(number: int) -> Tensor:
+        return fitted(_seen(ctx, data.data[some.place(number)][0]), 128)
+
+    return classified(ctx.folder, scores, labels, ctx.facts.name, picture)
 
 
 def _shares(view: PictureView, picture: Tensor, points: Sequence[Point]) -> Shares:

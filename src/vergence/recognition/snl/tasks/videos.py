@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vergence.contract.data import Layout
+from vergence.contract.data import Data, Layout, Spread
 from vergence.contract.inputs import Artifact
 from vergence.contract.system import Task
 from vergence.core.errors import VergenceError
@@ -18,13 +18,15 @@ from vergence.core.files import unused
 from vergence.data.classes import Classes
 from vergence.data.layouts import read, share
 from vergence.data.video import Video, open_video
+from vergence.drawing.classes import SAMPLES
 from vergence.drawing.grid import grid
 from vergence.recognition.snl.model import Network
 from vergence.recognition.snl.pictures import Attended, attended, clip_rows, inside, spectra
 from vergence.recognition.snl.predict import Labels, labels_table
-from vergence.recognition.snl.settings import Config, Footage, Inputs
+from vergence.recognition.snl.settings import SETTINGS, Config, Footage, Inputs
 from vergence.recognition.snl.tasks import Ctx, accuracies, asked, labelled, say_left_out
 from vergence.video.data import Clips, Sample, Videos, evaluation_clips, even_places, middle_clip
+from vergence.video.examples import classified_clips
 from vergence.video.layouts import FOLDED, LAYOUTS
 from vergence.video.settings import ClipView
 from vergence.video.synth import Turning, turning
@@ -84,16 +86,7 @@ class VideoTask(Task[Config, Classes, Network, Clips, Labels]):
     def evaluate(self, ctx: Ctx, model: Network, data: Clips) -> Mapping[str, float]:
         """Accuracy of the mean logits of a video's clips."""
         ctx.facts.refuse_others(data.data.classes)
-        view = data.view
-        size = max(AT_ONCE // (view.frames * view.clips * view.crops), 1)
-        batches, damaged = [], []
-        for batch in ctx.batches(data, size):
-            sample = Sample(*batch)
-            logits = model(sample.clips.flatten(0, 1)).float()
-            batches.append((logits.unflatten(0, sample.clips.shape[:2]).mean(1), sample.label))
-            damaged += sample.damaged
-        logits, labels = (ctx.gather(torch.cat(part)) for part in zip(*batches, strict=True))
-        damaged = ctx.gather(damaged)
+        logits, labels, damaged = _logits(ctx, model, data, data.view)
         say_left_out(ctx, damaged)
         known = labels >= 0
         if not known.any():
@@ -149,7 +142,24 @@ class VideoTask(Task[Config, Classes, Network, Clips, Labels]):
             )
             drawings.append(Artifact("image", grid(ctx.folder / f"attention-{index}.png", rows, side=1.5), caption))
         batch = torch.stack([data[index].clips[0] for index in range(min(4, len(data)))])
+        some, scored = Spread(data, SAMPLES // 4), {}
+        for name, model in models.items():
+            logits, labels, damaged = _logits(ctx, model, some, data.view)
+            scored[SETTINGS.label(name)] = logits.softmax(1), labels, damaged
+        drawings += classified_clips(ctx.folder, scored, some, ctx.facts.name)
         return [*drawings, *spectra(ctx.folder / "spectrum.png", models, ctx.to_device(batch))]
+
+
+def _logits(ctx: Ctx, model: Network, data: Data, view: ClipView) -> tuple[Tensor, Tensor, list[str]]:
+    """Mean logits (N, classes) of the clips of videos, their labels (-1: damaged), and the errors of damaged ones."""
+    parts, damaged = [], []
+    for batch in ctx.batches(data, max(AT_ONCE // (view.frames * view.clips * view.crops), 1)):
+        sample = Sample(*batch)
+        logits = model(sample.clips.flatten(0, 1)).float()
+        parts.append((logits.unflatten(0, sample.clips.shape[:2]).mean(1), sample.label))
+        damaged += sample.damaged
+    logits, labels = (ctx.gather(torch.cat(part)) for part in zip(*parts, strict=True))
+    return logits, labels, ctx.gather(damaged)
 
 
 def _folded(name: str, fold: int) -> Layout:
