@@ -61,8 +61,8 @@ def gap_closed_form(_: Evidence) -> float:
 
 
 def fragments_closed_form(_: Evidence) -> float:
-    """A road in n fragments, with pieces of 4, 2 and 1 pixels. At every cut one piece belongs to no fragment, which costs
-    a polynomial of second degree in the piece's length; its value at length 0 is compared with 1/n."""
+    """A road in n fragments, with pieces of 4, 2 and 1 pixels. At every cut one piece belongs to no fragment, so the
+    recall is a polynomial of second degree in the piece's length; its value at length 0 is compared with 1/n."""
     worst = 0.0
     for n in (2, 4, 8):
         size, cut = 400.0, 0.2

@@ -146,9 +146,9 @@ CLAIMS = (
           better="csalr", worse="sa", metric="map", margin=-1.0, unit=_POINTS, paper="+0.2"),
     above("csalr-above-csa", "CSALR finds people better than CSA.", "Table 1", better="csalr", worse="csa",
           metric="map", unit=_POINTS, paper="+0.1"),
-    above("csalr-above-nearest", "CSALR finds people better than its control, in which each position takes the output of "
-          "its own landmark: the inverse is worth something.", "Sec. 3.2 (our control)", better="csalr", worse="nearest",
-          metric="map", unit=_POINTS),
+    above("csalr-above-nearest", "CSALR finds people better than its control, in which each position takes the output "
+          "of its own landmark: the inverse is worth something.", "Sec. 3.2 (our control)", better="csalr",
+          worse="nearest", metric="map", unit=_POINTS),
     above("shallow-above-deep", "CSALR after the first stage is worth more than after the second and third.",
           "Table 4", better="csalr-shallow", worse="csalr-deep", metric="map", unit=_POINTS, paper="+0.5"),
     compared_models("more-landmarks", "More landmarks bring the approximation closer to the whole attention map (24 "
