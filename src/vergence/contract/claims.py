@@ -2,8 +2,8 @@
 
 *exact* claims are statements of the paper that a computation decides: one number against a threshold. *empirical*
 claims compare trained systems over paired seeds. *cost* claims are ratios of time or memory over several rounds. Each
-has a verdict, and any of them may be false. A *check* is no claim: it is an identity, a count or an invariance that this
-implementation must satisfy, and the contract tests demand that it holds. Several values are judged by a rule fixed
+has a verdict, and any of them may be false. A *check* is no claim: it is an identity, a count or an invariance that
+this implementation must satisfy, and the contract tests demand that it holds. Several values are judged by a rule fixed
 beforehand: the 90 % confidence interval of their mean against the threshold.
 """
 

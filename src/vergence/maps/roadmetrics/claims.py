@@ -65,7 +65,7 @@ def fragments_closed_form(_: Evidence) -> float:
     recall is a polynomial of second degree in the piece's length; its value at length 0 is compared with 1/n."""
     worst = 0.0
     for n in (2, 4, 8):
-        size, cut = 400.0, 0.2
+        size, cut = 100.0, 0.2
         whole = line((0, 0), (n * size, 0))
         parts = _joined(*(line((k * size + cut * (k > 0), 0), ((k + 1) * size, 0)) for k in range(n)))
         coarse, half, fine = (opt_p(whole, parts, OptP(piece=p), repeats=1).agreement.recall for p in (4.0, 2.0, 1.0))

@@ -32,6 +32,9 @@ def _more_on_large(of: Mapping[str, Mapping[str, float]]) -> float:
     return large - small
 
 
+UNSEEN = range(5, 10)
+"""Seeds of claims that were written when a table of these blocks over the seeds from 0 to 4 was already stored."""
+
 CLAIMS = (
     Claim("nl-filter", "NL is one term of a graph filter on the row-normalised affinity.", "Eqs. 1-5", "exact",
           is_its_formula("nl", "nl-gaussian"), ROUNDING),
@@ -93,9 +96,9 @@ CLAIMS = (
     above("snl-above-ns", "SNL classifies better than NS.", "Table 1", better="snl", worse="ns", metric="top1",
           unit="points of Top-1", paper="+1.02"),
     above("snl-above-a2", "SNL classifies better than A2.", "Table 1", better="snl", worse="a2", metric="top1",
-          unit="points of Top-1", paper="+0.90"),
+          seeds=UNSEEN, unit="points of Top-1", paper="+0.90"),
     above("snl-above-cgnl", "SNL classifies better than CGNL.", "Table 1", better="snl", worse="cgnl", metric="top1",
-          unit="points of Top-1", paper="+1.70"),
+          seeds=UNSEEN, unit="points of Top-1", paper="+1.70"),
     above("cayleysnl-above-snl", "CayleySNL classifies better than SNL.", "Table 1", better="cayleysnl", worse="snl",
           metric="top1", unit="points of Top-1", paper="+0.31"),
     above("cayleyexact-large", "A Cayley filter (Eq. 20) is better than SNL on large objects.", "Remark 1",
