@@ -71,7 +71,7 @@ def on_files(files, config):
         "contributing.md": (root / "CONTRIBUTING.md").read_text(encoding="utf-8"),
         "changelog.md": (root / "CHANGELOG.md").read_text(encoding="utf-8"),
         "examples.md": examples_page(root / "examples"),
-        "claims.md": _linked_ledger(render.ledger()),
+        "claims.md": _linked_ledger(render.ledger(ages=True)),
         "systems/index.md": "# Systems\n\n" + render.wall().replace('"systems/', '"'),
     }
     pages |= {f"systems/{name}.md": system_page(name) for name in render.own()}
@@ -107,6 +107,7 @@ def system_page(name: str) -> str:
         "\n## Claims\n",
         f"{render.summary(latest(name, root=None))}. [How they are judged](../claims.md).\n",
         render.claims_table(latest(name, root=None), ages=True),
+        render.checks_table(latest(name, root=None), ages=True),
         "\n## Citation\n",
         f"```bibtex\n{about.citation.strip()}\n```\n",
         f"Licence of this implementation: {about.licence}. {about.intended_use}\n",

@@ -53,17 +53,23 @@ def own() -> list[str]:
 # Claims ---------------------------------------------------------------------------------------------------------------
 
 
-def ledger() -> str:
-    """All claims of all systems with their stored results; it does not depend on the code's age."""
+def ledger(ages: bool = False) -> str:
+    """All claims of all systems with their stored results; with ``ages``, also whether the code computes the same now
+    (left out of the file kept in the repository, which would change with every line of code)."""
     entries = {name: latest(name, root=None) for name in own()}
     everything = [entry for found in entries.values() for entry in found]
     parts = [
         "# Claims\n",
-        f"What the papers say and what was measured here: {summary(everything)}. A comparison holds if the 90 % "
+        f"What the papers say and what was measured here: {summary(everything)}.\n",
+        "A *claim* is a statement of the paper. It has a verdict and may be false: *exact* ones are decided by a "
+        "computation, *empirical* ones by training, *cost* by timing. A *check* is a statement about this "
+        "implementation (an identity, a count, an invariance) and must hold: tests demand it. They are counted "
+        "apart.\n",
+        "A comparison holds if the 90 % "
         "interval of its mean difference over paired seeds is beyond a threshold that was written before the first "
         "run; it is not resolved if the interval reaches over the threshold. Comparisons are of `tiny` presets on "
         "embedded data unless a claim says otherwise: they test the mechanism, not the paper's figures, which stand "
-        "beside them.\n",
+        "beside them. A result is shown only beside the threshold, the seeds and the variants it was judged by.\n",
         "This page is written by `python docs/render.py` from the systems' stored results. "
         "`vergence claims NAME --kind all` measures them again, and `vergence claims --known` says which were measured "
         "with older code.\n",
@@ -71,19 +77,48 @@ def ledger() -> str:
     for name, found in entries.items():
         parts.append(f"## {name}\n")
         parts.append(f"*{catalogue.about(name).title}*: {summary(found)}.\n")
-        parts.append(claims_table(found))
+        parts += [claims_table(found, ages), checks_table(found, ages)]
     return "\n".join(parts)
 
 
 def summary(entries: Sequence[Entry]) -> str:
-    """The number of claims in total and per verdict."""
+    """The number of claims of the papers and of checks, in total and per verdict."""
+    groups = zip(split(entries), (("claim", "claims"), ("check of the implementation",
+                 "checks of the implementation")), strict=True)  # fmt: skip
+    return "; and ".join(_counted(group, nouns[len(group) > 1]) for group, nouns in groups if group)
+
+
+def _counted(entries: Sequence[Entry], noun: str) -> str:
     verdicts = [verdict(entry) for entry in entries]
     counts = [f"{verdicts.count(v)} {SAID[v][verdicts.count(v) > 1]}" for v in SIGNS if v in verdicts]
-    return f"{len(entries)} claims, of which " + ", ".join(counts)
+    return f"{len(entries)} {noun}, of which " + ", ".join(counts)
+
+
+def split(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """Claims of the paper, and checks of the implementation."""
+    checks = [entry for entry in entries if entry.claim.kind == "check"]
+    return [entry for entry in entries if entry.claim.kind != "check"], checks
 
 
 def claims_table(entries: Sequence[Entry], ages: bool = False) -> str:
-    """One row per claim; environments shared by several claims are listed once."""
+    """The claims of the paper, one row each: comparisons first, then costs, then what a computation decides."""
+    claims = [entry for kind in ("empirical", "cost", "exact") for entry in entries if entry.claim.kind == kind]
+    return _entries_table("claim", claims, ages) if claims else ""
+
+
+def checks_table(entries: Sequence[Entry], ages: bool = False) -> str:
+    """The checks of the implementation, folded."""
+    checks = split(entries)[1]
+    if not checks:
+        return ""
+    held = sum(verdict(entry) == "holds" for entry in checks)
+    title = f"Checks of the implementation: {held} of {len(checks)} hold"
+    table = _entries_table("check", checks, ages)
+    return f'<details markdown="1"><summary>{title}</summary>\n\n{table}\n</details>\n'
+
+
+def _entries_table(noun: str, entries: Sequence[Entry], ages: bool) -> str:
+    """One row per entry; environments shared by several are listed once."""
     makers = list(dict.fromkeys(_maker(entry) for entry in entries if entry.judgement))
     rows = []
     for entry in entries:
@@ -100,7 +135,7 @@ def claims_table(entries: Sequence[Entry], ages: bool = False) -> str:
             ]
         )
     made = "\n".join(small(maker, f"{n}. " if len(makers) > 1 else "") for n, maker in enumerate(makers, 1))
-    return f"{table(['verdict', 'claim', 'expected', 'measured'], rows)}\n{made}"
+    return f"{table(['verdict', noun, 'expected', 'measured'], rows)}\n{made}"
 
 
 def _maker(entry: Entry) -> str:
@@ -135,11 +170,11 @@ def sign(entry: Entry) -> str:
 def expected(entry: Entry) -> str:
     claim = entry.claim
     paper = f"<br>paper: {cell(claim.paper)}" if claim.paper else ""
-    return cell(f"{claim.sense} {claim.threshold:g} {claim.unit}".strip()) + paper
+    return cell(claim.expected) + paper
 
 
 def open_claims() -> str:
-    """Every claim that was not matching to hold, with its single values."""
+    """Every claim and check that was not found to hold, with its single values."""
     entries = [entry for name in own() for entry in latest(name, root=None)]
     groups = {
         "does not hold": "## Does not hold\n\nThe whole interval lies on the wrong side of the threshold.\n",
@@ -158,7 +193,7 @@ def open_claims() -> str:
 
 def _open_claim(entry: Entry) -> str:
     claim, found = entry.claim, entry.judgement
-    facts = [("expected", cell(f"{claim.sense} {claim.threshold:g} {claim.unit}".strip()))]
+    facts = [("kind", claim.kind), ("expected", cell(claim.expected))]
     if claim.paper:
         facts.append(("the paper's figure", cell(claim.paper)))
     if found and found.measured is not None:
@@ -277,7 +312,7 @@ def cost_table() -> str:
                 ]
             )
         columns = ["", "parameters", "multiply-adds", "a step", "whole run", "peak memory"]
-        made = made_with(stored.command, stored.environment)
+        made = made_with(stored.command, stored.environment) + _age(name, stored)
         parts += [f"### {name}, `{stored.preset}`\n", table(columns, rows), small(made)]
     return "\n".join(parts) if parts else "No run is stored yet.\n"
 
@@ -295,7 +330,8 @@ def cost_claims() -> str:
         ]
         for e in entries
     ]
-    made = "\n".join(small(maker) for maker in dict.fromkeys(_maker(e) for e in entries if e.judgement))
+    makers = dict.fromkeys(_maker(e) + (f" ({e.old})" if e.old else "") for e in entries if e.judgement)
+    made = "\n".join(map(small, makers))
     return f"{table(['system', 'verdict', 'claim', 'expected', 'measured'], rows)}\n{made}"
 
 
@@ -317,7 +353,7 @@ def bench_table() -> str:
                     f"{held['ratio']:.3g}" if held else "–",
                 ]
             )
-        made = made_with(stored.command, stored.environment)
+        made = made_with(stored.command, stored.environment) + _age(name, stored)
         columns = ["what", "against", "speed-up (quartiles)", "times as small"]
         parts += [f"### {name}\n", table(columns, rows), small(made)]
     return "\n".join(parts) if parts else "No benchmark is stored yet: `vergence bench NAME --store` stores one.\n"
@@ -340,8 +376,10 @@ def systems_table() -> str:
     for name in own():
         about, link = catalogue.about(name), f"[{name}]({catalogue.folder(name).relative_to(ROOT)}/README.md)"
         paper, tasks = cell(f"{about.title}, {about.venue}"), cell(", ".join(about.tasks))
-        rows.append([link, paper, tasks, tally(latest(name, root=None))])
-    return table(["name", "paper", "tasks", "claims"], rows)
+        claims, checks = split(latest(name, root=None))
+        held = sum(verdict(entry) == "holds" for entry in checks)
+        rows.append([link, paper, tasks, tally(claims), f"{held} of {len(checks)}"])
+    return table(["name", "paper", "tasks", "claims", "checks"], rows)
 
 
 def tally(entries: Sequence[Entry]) -> str:

@@ -6,7 +6,17 @@ import random
 import pytest
 from scipy import stats
 
-from vergence.contract.claims import CannotJudge, Claim, Needs, above, interval, judge
+from vergence.contract.claims import (
+    KINDS,
+    UNTRAINED,
+    CannotJudge,
+    Claim,
+    Needs,
+    above,
+    interval,
+    judge,
+    parameter_counts,
+)
 
 
 def claim(found, threshold=1.0, sense="at most", kind="exact"):
@@ -46,6 +56,27 @@ def test_verdicts(found, sense, verdict):
     assert judgement.verdict == verdict
     if isinstance(found, CannotJudge):
         assert judgement.reason == "needs ImageNet"
+
+
+def test_a_check_is_judged_as_any_single_value():
+    assert judge(claim(1.0, kind="check"), None).verdict == "holds"
+    assert judge(claim(1.1, kind="check"), None).verdict == "does not hold"
+    assert {"check", "exact"} == set(UNTRAINED) < set(KINDS)
+
+
+def test_parameter_counts_are_equal_not_at_most():
+    class Counter:
+        def parameters(self, preset, variant=None):
+            return 9 if variant == "small" else 10
+
+    for counts, verdict in (
+        ({"paper": 10, "paper/small": 9}, "holds"),
+        ({"paper": 11}, "does not hold"),
+        ({"paper": 9}, "does not hold"),
+    ):
+        made = parameter_counts("id", "S.", "Table 1", counts)
+        assert made.kind == "check"
+        assert judge(made, Counter()).verdict == verdict
 
 
 def test_one_training_decides_nothing_however_it_is_returned():

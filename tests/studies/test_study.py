@@ -219,6 +219,31 @@ def test_storing_one_claim_keeps_the_others(tmp_path, with_claims):
     assert [e.judgement is not None for e in latest("fake-byhand", tmp_path)] == [False, True, True]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"threshold": 0.5},
+        {"sense": "at least"},
+        {"needs": tuple(need for need in CLAIMS[0].needs if need.seed)},
+        {"needs": (*CLAIMS[0].needs, dataclasses.replace(CLAIMS[0].needs[0], seed=3))},
+    ],
+)
+def test_a_result_judged_otherwise_is_not_one_of_the_claim(change, tmp_path, with_claims, monkeypatch):
+    store(measure("fake-byhand", CLAIMS[:1], RunPlan(tmp_path, jobs=1), Progress(), ""), tmp_path / "fake-byhand")
+    reworded = dataclasses.replace(CLAIMS[0], statement="In other words.", unit="in other words", paper="+1")
+    for claim, answered in ((reworded, True), (dataclasses.replace(CLAIMS[0], **change), False)):
+        monkeypatch.setattr(type(catalogue.load("fake-byhand")), "claims", [claim])
+        assert (latest("fake-byhand", tmp_path)[0].judgement is not None) == answered
+
+
+def test_a_result_of_other_variants_is_not_one_of_the_claim(tmp_path, with_claims, monkeypatch):
+    (entry,) = measure("fake-byhand", CLAIMS[:1], RunPlan(tmp_path, jobs=1), Progress(), "")
+    store([dataclasses.replace(entry, traces={"tiny/sign/s0": "a"})], tmp_path / "fake-byhand")
+    assert latest("fake-byhand", tmp_path)[0].judgement is None
+    store([dataclasses.replace(entry, traces={"tiny/sign/s0": "a", "tiny/still/s0": "b"})], tmp_path / "fake-byhand")
+    assert latest("fake-byhand", tmp_path)[0].judgement is not None
+
+
 @pytest.mark.parametrize("what", ["fingerprint", "shared_fingerprint"])
 def test_results_of_other_code_say_so(what, tmp_path, with_claims, monkeypatch):
     store(measure("fake-byhand", CLAIMS[2:], RunPlan(tmp_path, jobs=1), Progress(), ""), tmp_path / "fake-byhand")

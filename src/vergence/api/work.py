@@ -13,7 +13,7 @@ from torch import nn
 
 from vergence import catalogue
 from vergence.api.models import Model, as_model
-from vergence.contract.claims import KINDS, Needs
+from vergence.contract.claims import KINDS, UNTRAINED, Needs
 from vergence.contract.config import override, to_json
 from vergence.contract.data import change_source
 from vergence.contract.system import AnySystem
@@ -207,9 +207,9 @@ def _seeds(system: AnySystem, preset: str, variant: str, seeds: int, claimed: bo
 
 
 def _judge(system: AnySystem, plan: RunPlan, progress: Progress, command: str, there: set[Needs]) -> list[Entry]:
-    """Judge exact claims, and empirical ones whose runs all exist; the other claims keep their latest result."""
+    """Judge checks, exact claims, and empirical ones whose runs all exist; the others keep their latest result."""
     name = system.about.name
-    ready = [c for c in system.claims if c.kind == "exact" or (c.needs and there.issuperset(c.needs))]
+    ready = [c for c in system.claims if c.kind in UNTRAINED or (c.needs and there.issuperset(c.needs))]
     measured = ledger.measure(name, ready, plan, progress, command) if ready else []
     if measured:
         ledger.store(measured, plan.root / name)
@@ -222,7 +222,7 @@ def _judge(system: AnySystem, plan: RunPlan, progress: Progress, command: str, t
 
 def claims(
     *names: str,
-    kind: str = "exact",
+    kind: str = "check,exact",
     only: Sequence[str] = (),
     known: bool = False,
     jobs: int = 0,
@@ -235,8 +235,8 @@ def claims(
 ) -> list[Entry]:
     """Measure the claims of the named systems (default: all) and judge each by its fixed threshold.
 
-    ``kind`` is exact, cost, empirical, several of these separated by commas, or all; ``known`` measures nothing and
-    returns the latest results.
+    ``kind`` is check, exact, empirical, cost, several of these separated by commas, or all; ``known`` measures nothing
+    and returns the latest results.
     """
     wanted, shown = _kinds(kind), progress or Progress()
     systems = names or tuple(catalogue.names())
@@ -266,8 +266,8 @@ def replay(
     progress: Progress | None = None,
     command: str = "",
 ) -> dict[str, tuple[Replay | None, list[Entry]]]:
-    """Repeat the first training steps of every stored result and judge the exact claims again. Returns by system the
-    replay (where traces differ) and the claims."""
+    """Repeat the first training steps of every stored result and judge checks and exact claims again. Returns by system
+    the replay (where traces differ) and the claims."""
     if store:
         refuse_uncommitted()
     plan, shown = RunPlan(runs, jobs), progress or Progress()

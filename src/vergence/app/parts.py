@@ -67,7 +67,8 @@ def measured(page: About, table: Table | None, caption: str) -> str:
 _KINDS = {
     "empirical": "Comparisons, measured by training",
     "cost": "Cost, measured",
-    "exact": "Mathematics, checked exactly",
+    "exact": "Mathematics of the paper, checked exactly",
+    "check": "Checks of the implementation",
 }
 
 
@@ -75,9 +76,10 @@ _PLURAL = {"holds": "hold", "does not hold": "do not hold", "cannot be judged he
 
 
 def claims(page: About, found: Sequence[Claimed]) -> str:
-    """The number of claims per verdict, then the claims by kind."""
+    """The number of claims of the paper per verdict, then the claims by kind; the checks of the implementation last."""
     groups = [(kind, told, [c for c in found if c.kind == kind]) for kind, told in _KINDS.items()]
-    tally = [(_PLURAL.get(v, v), style, sum(c.verdict == v for c in found)) for v, style in STYLES.items()]
+    verdicts = [c.verdict for c in found if c.kind != "check"]
+    tally = [(_PLURAL.get(v, v), style, verdicts.count(v)) for v, style in STYLES.items()]
     common = found[0].age if found and len({c.age for c in found}) == 1 else ""
     if not common:
         found = [replace(c, figures=f"{c.figures} · {c.age}") if c.age else c for c in found]

@@ -15,6 +15,7 @@ import tyro
 from vergence import catalogue
 from vergence.cli.options import Output, read, without_place
 from vergence.cli.show import claims_table, document, table
+from vergence.contract.claims import UNTRAINED
 from vergence.core.errors import VergenceError
 from vergence.core.files import make_folder
 from vergence.core.progress import show_progress
@@ -30,8 +31,9 @@ command continues."""
 class ClaimsOptions:
     names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """Systems; default: all."""
-    kind: str = "exact"
-    """Which kinds to measure: exact, cost, empirical, several of these separated by commas, or `all`."""
+    kind: str = "check,exact"
+    """Which kinds to measure: check (of the implementation), exact, empirical, cost (of the paper), several of these
+    separated by commas, or `all`."""
     only: tuple[str, ...] = ()
     """Ids of claims to measure."""
     known: bool = False
@@ -41,8 +43,8 @@ class ClaimsOptions:
     fresh: bool = False
     """Train again instead of reusing finished runs."""
     replay: bool = False
-    """Without full training, repeat the first steps of every stored result, judge the exact claims again, and report
-    which results the current code still reproduces."""
+    """Without full training, repeat the first steps of every stored result, judge checks and exact claims again, and
+    report which results the current code still reproduces."""
     background: bool = False
     """Run in the background and write a log."""
     store: bool = False
@@ -88,27 +90,28 @@ def claims(args: Sequence[str]) -> int:
 
 def _print_replay(outcomes: Mapping[str, tuple[Any, list[Entry]]], json: bool) -> int:
     traces = {name: replay.differences if replay else {} for name, (replay, _) in outcomes.items()}
-    exact = {name: entries for name, (_, entries) in outcomes.items()}
+    judged = {name: entries for name, (_, entries) in outcomes.items()}
     if json:
-        document({"traces": traces, "exact": [entry.to_json() for entries in exact.values() for entry in entries]})
+        document({"traces": traces, "claims": [entry.to_json() for entries in judged.values() for entry in entries]})
         return 0
     rows = [
-        [name, str(len(differences)), str(sum(not d for d in differences.values())), _held(exact[name])]
+        [name, str(len(differences)), str(sum(not d for d in differences.values())), *_held(judged[name])]
         for name, differences in traces.items()
     ]
-    table("", ["system", "traces", "the same", "exact claims that hold"], rows)
+    table("", ["system", "traces", "the same", "checks that hold", "exact claims that hold"], rows)
     differing = [[f"{name} {t}", d] for name, differences in traces.items() for t, d in differences.items() if d]
     if differing:
         table("Traces that differ: results behind them are stale", ["trace", "where"], differing)
-    failed = [e for entries in exact.values() for e in entries if e.judgement and e.judgement.verdict != "holds"]
+    failed = [e for entries in judged.values() for e in entries if e.judgement and e.judgement.verdict != "holds"]
     if failed:
         claims_table(failed)
     return 0
 
 
-def _held(entries: Sequence[Entry]) -> str:
-    judged = [entry.judgement for entry in entries if entry.judgement]
-    return f"{sum(j.verdict == 'holds' for j in judged)} of {len(judged)}"
+def _held(entries: Sequence[Entry]) -> list[str]:
+    """Counts of checks and of exact claims that hold."""
+    by_kind = [[e.judgement for e in entries if e.judgement and e.claim.kind == kind] for kind in UNTRAINED]
+    return [f"{sum(j.verdict == 'holds' for j in judged)} of {len(judged)}" for judged in by_kind]
 
 
 def _in_background(args: Sequence[str], output: Output) -> int:

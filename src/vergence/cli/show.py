@@ -66,7 +66,15 @@ def metrics_table(title: str, metrics: Mapping[str, Metric], rows: Mapping[str, 
 
 
 def claims_table(entries: Sequence[Entry]) -> None:
-    """The claims: verdict and statement in one row each, with the figures below."""
+    """The paper's claims, then the checks of the implementation: verdict and statement, with the figures below."""
+    for title, checks in (("Claims of the paper", False), ("Checks of the implementation", True)):
+        group = [entry for entry in entries if (entry.claim.kind == "check") == checks]
+        if group:
+            held = sum(e.judgement is not None and e.judgement.verdict == "holds" for e in group)
+            _claims(f"{title}: {held} of {len(group)} hold", group)
+
+
+def _claims(title: str, entries: Sequence[Entry]) -> None:
     from rich.table import Table
 
     shown = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
@@ -74,10 +82,10 @@ def claims_table(entries: Sequence[Entry]) -> None:
     shown.add_column()
     for entry in entries:
         claim = entry.claim
-        expected = f"{claim.sense} {claim.threshold:g} {claim.unit}".strip()
-        figures = f"{entry.system} {claim.id} · {claim.source} · expected {expected} · measured {measured(entry)}"
+        figures = f"{entry.system} {claim.id} · {claim.source} · {claim.kind} · expected {claim.expected}"
+        figures += f" · measured {measured(entry)}"
         shown.add_row(verdict(entry), f"{escape(claim.statement)}\n[dim]{escape(figures)}[/]")
-    console().print("[bold]Claims[/]", shown, highlight=False)
+    console().print(f"[bold]{title}[/]", shown, highlight=False)
 
 
 def measured(entry: Entry) -> str:

@@ -1,8 +1,10 @@
-"""Claims: falsifiable statements of a paper, and how they are judged.
+"""Claims: falsifiable statements of a paper, and how they are judged; and checks of the implementation.
 
-*exact* claims are identities, invariances and counts: one number against a threshold. *cost* claims are ratios of time
-or memory over several rounds. *empirical* claims compare trained systems over paired seeds. Several values are
-judged by a rule fixed beforehand: the 90 % confidence interval of their mean against the threshold.
+*exact* claims are statements of the paper that a computation decides: one number against a threshold. *empirical*
+claims compare trained systems over paired seeds. *cost* claims are ratios of time or memory over several rounds. Each
+has a verdict, and any of them may be false. A *check* is no claim: it is an identity, a count or an invariance that
+this implementation must satisfy, and the contract tests demand that it holds. Several values are judged by a rule fixed
+beforehand: the 90 % confidence interval of their mean against the threshold.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ from vergence.core.errors import VergenceError
 if TYPE_CHECKING:
     from torch import nn
 
-Kind = Literal["exact", "cost", "empirical"]
+Kind = Literal["check", "exact", "empirical", "cost"]
 Verdict = Literal["holds", "does not hold", "not resolved at this scale", "cannot be judged here"]
 Sense = Literal["at most", "at least", "below", "above"]
-KINDS: tuple[Kind, ...] = ("exact", "cost", "empirical")
+KINDS: tuple[Kind, ...] = ("check", "exact", "empirical", "cost")
+UNTRAINED: tuple[Kind, ...] = ("check", "exact")
+"""Kinds that need neither training nor timing."""
 CONFIDENCE = 0.90
 _SENSES = {"at most": operator.le, "at least": operator.ge, "below": operator.lt, "above": operator.gt}
 
@@ -62,7 +66,7 @@ class Evidence(Protocol):
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, and the function that measures it."""
+    """A statement of the paper (or, of kind ``check``, one about our code), and the function that measures it."""
 
     id: str
     statement: str
@@ -82,6 +86,11 @@ class Claim:
     def meets(self, value: float) -> bool:
         """Whether a single value lies on the claimed side of the threshold."""
         return bool(_SENSES[self.sense](value, self.threshold))
+
+    @property
+    def expected(self) -> str:
+        """The threshold in words."""
+        return f"{self.sense} {self.threshold:g} {self.unit}".strip()
 
 
 @dataclass(frozen=True)
@@ -245,13 +254,13 @@ def lighter(
 
 
 def parameter_counts(id: str, statement: str, source: str, counts: Mapping[str, int], paper: str = "") -> Claim:
-    """An exact claim: parameter counts of presets of published size. A key is a preset or ``preset/variant``."""
+    """A check: parameter counts of presets of published size. A key is a preset or ``preset/variant``."""
 
     def off(evidence: Evidence) -> float:
         counted = {key: evidence.parameters(*key.split("/", 1)) for key in counts}
         return float(max(abs(counted[key] - count) for key, count in counts.items()))
 
-    return Claim(id, statement, source, "exact", off, 0, unit="parameters off", paper=paper)
+    return Claim(id, statement, source, "check", off, 0, unit="parameters off", paper=paper)
 
 
 def _by_seed(runs: Mapping[str, Run], seeds: Seeds) -> list[dict[str, Needs]]:

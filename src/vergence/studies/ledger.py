@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from vergence import catalogue
-from vergence.contract.claims import Claim, Judgement, Verdict, judge
+from vergence.contract.claims import UNTRAINED, Claim, Judgement, Verdict, judge
 from vergence.contract.config import from_json, to_json
 from vergence.core.errors import VergenceError
 from vergence.core.files import lock, make_folder, write_json
@@ -61,7 +61,7 @@ class Entry:
             "statement": claim.statement,
             "source": claim.source,
             "kind": claim.kind,
-            "expected": f"{claim.sense} {claim.threshold:g} {claim.unit}".strip(),
+            "expected": claim.expected,
             "paper": claim.paper,
             "age": self.age if self.judgement else None,
             "traces": dict(self.traces),
@@ -109,14 +109,28 @@ def store(entries: Sequence[Entry], folder: Path) -> Path:
 
 def latest(name: str, root: Path | None = ROOT) -> list[Entry]:
     """Every claim of a system with its latest result: the user's own (below ``root``) or the one shipped with the
-    system."""
+    system. A result judged by another threshold, or from other runs, is not one of this claim."""
     folders = [catalogue.folder(name) / "results", *([root / name] if root is not None else [])]
+    claims = {claim.id: claim for claim in catalogue.load(name).claims}
     newest: dict[str, _Item] = {}
     for folder in folders:
         for item in _items(folder / FILE):
+            if item.id not in claims or not _answers(item, claims[item.id]):
+                continue
             if item.id not in newest or item.environment.date >= newest[item.id].environment.date:
                 newest[item.id] = item
-    return [_entry(name, claim, newest.get(claim.id), folders) for claim in catalogue.load(name).claims]
+    return [_entry(name, claim, newest.get(claim.id), folders) for claim in claims.values()]
+
+
+def _answers(item: _Item, claim: Claim) -> bool:
+    """Whether a stored result is one of the claim as it stands now: its threshold (units may be reworded), its seeds,
+    and its variants where they were stored."""
+    from vergence.studies import traces
+
+    runs = {traces.name_of(need) for need in traces.first_seeds(claim.needs)}
+    seeds = tuple(sorted({need.seed for need in claim.needs}))
+    same = f"{item.expected} ".startswith(f"{claim.sense} {claim.threshold:g} ")
+    return same and item.environment.seeds == seeds and set(item.traces) in (set(), runs)
 
 
 def _entry(name: str, claim: Claim, item: _Item | None, folders: Sequence[Path]) -> Entry:
@@ -135,13 +149,14 @@ def _age(name: str, made: Environment, digests: Mapping[str, str], folders: Sequ
 def replay(
     name: str, plan: RunPlan, place: Path, progress: Progress, command: str
 ) -> tuple[Replay | None, list[Entry]]:
-    """Recompute the traces of a system's stored results, judge its exact claims again, and store both in ``place``."""
+    """Recompute the traces of a system's stored results, judge its checks and exact claims again, and store both in
+    ``place``."""
     from vergence.studies import traces
 
     results = catalogue.folder(name) / "results"
     outcome = traces.replay(name, results, place, plan.jobs, progress) if (results / traces.FILE).exists() else None
-    exact = [claim for claim in catalogue.load(name).claims if claim.kind == "exact" and not claim.needs]
-    judged = measure(name, exact, plan, progress, command)
+    again = [claim for claim in catalogue.load(name).claims if claim.kind in UNTRAINED and not claim.needs]
+    judged = measure(name, again, plan, progress, command)
     if judged:
         store(judged, place)
     return outcome, judged
@@ -167,8 +182,9 @@ class _Item:
     id: str
     judgement: Judgement
     environment: Environment
-    command: str
     traces: dict[str, str]
+    expected: str
+    command: str
 
 
 def _stored(path: Path) -> list[dict[str, Any]]:
@@ -188,7 +204,8 @@ def _items(path: Path) -> list[_Item]:
             judgement = from_json(_Written, item["judgement"], at).read(at)
             measured_in = Environment.read(item.get("environment") or {}, at)
             digests = from_json(dict[str, str], item.get("traces", {}), at)
-            items.append(_Item(item["id"], judgement, measured_in, str(item.get("command", "")), digests))
+            texts = (str(item.get(field, "")) for field in ("expected", "command"))
+            items.append(_Item(item["id"], judgement, measured_in, digests, *texts))
     return items
 
 

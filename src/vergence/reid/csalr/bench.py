@@ -20,7 +20,7 @@ from vergence.reid.csalr.model import PartNetwork, build
 from vergence.reid.csalr.settings import Attention, ModelConfig
 
 CHANNELS, INNER, GRID = 256, 64, (24, 4)
-DENSE, DENSE_NETWORK, LARGER = "SA, dense", "PCB + SA, dense", "4 times the positions"
+DENSE, DENSE_NETWORK, PCB, LARGER = "SA, dense", "PCB + SA, dense", "PCB", "4 times the positions"
 """Rivals named by the claims about cost."""
 PAPER = {1: (1.90, 0.87), 2: (1.73, 0.79), 4: (1.57, 0.72), 8: (1.43, 0.65)}
 """Table 5, by number of groups: throughput of PCB + CSALR relative to PCB + SA and to PCB."""
@@ -50,11 +50,11 @@ def contests() -> Iterator[Contest]:
     yield _ranking(200, 1000)
     for groups, (over_sa, over_none) in PAPER.items():
         title = f"PCB + CSALR, {_groups(groups)} (paper: {over_sa} and {over_none} times as fast)"
-        rivals = {DENSE_NETWORK: _network("dense"), "PCB": _network("none")}
+        rivals = {DENSE_NETWORK: _network("dense"), PCB: _network("none")}
         yield Contest(f"network-{_groups(groups, '-')}", title, _network("csalr", groups), rivals)
     for groups, (under_sa, under_none) in PAPER_MEMORY.items():
         title = f"PCB + CSALR in training, {_groups(groups)} (paper: {under_sa} and {under_none} times as light)"
-        rivals = {DENSE_NETWORK: _training("dense"), "PCB": _training("none")}
+        rivals = {DENSE_NETWORK: _training("dense"), PCB: _training("none")}
         yield Contest(f"training-{_groups(groups, '-')}", title, _training("csalr", groups), rivals)
 
 

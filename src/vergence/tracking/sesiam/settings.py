@@ -260,16 +260,6 @@ METRICS = {
     "eao": Metric("EAO", "%"),
 }
 REPORTED = (
-    Reported.table(
-        "T/S-MNIST, main paper (quoted from memory)",
-        ("auc_t", "auc_s"),
-        {
-            "siamfc-t": (64.0, 62.0),
-            "se-siamfc-t": (76.0, 69.0),
-            "siamfc-s": (64.0, 63.0),
-            "se-siamfc-s": (77.0, 70.0),
-        },
-    ),
     Reported.table("OTB-2013", ("auc",), {"siamfc": (67.0,), "se-siamfc": (68.0,)}),
     Reported.table("OTB-2015", ("auc",), {"siamfc": (64.0,), "se-siamfc": (66.0,)}),
     Reported.table("VOT2016", ("eao",), {"siamfc": (30.0,), "se-siamfc": (36.0,)}),

@@ -69,20 +69,23 @@ def matching_is_optimal(_: Evidence) -> float:
     return float((every.amax(0) - reached).max())
 
 
-def agreement_grows(_: Evidence) -> float:
-    """The smallest gain by alignment in the mean cosine between neighbouring frames, over moving and still clips: a
-    proxy for their mutual information."""
-    moving = _clips(4, 6, 25, 8)
-    still = noise(4, 1, 25, 8, seed="still") + 0.01 * moving
-    gains = []
-    for x in (moving, still):
-        before, after = _agreement(x), _agreement(align(x, order(x)))
-        gains.append(float((after - before).min()))
-    return min(gains)
+def information_grows(_: Evidence) -> float:
+    """The smallest gain by alignment in mutual information between neighbouring frames, for scenes whose patches move
+    and change: each frame is a shuffle of the one before, half of its variance replaced by noise."""
+    scene, changes = noise(4, 100, 8, seed="scene"), noise(4, 5, 100, 8, seed="changes")
+    frames = [scene]
+    for change in changes.unbind(1):
+        frames.append((frames[-1] + change) / 2**0.5)
+    x, _permutations = _shuffled(torch.stack(frames, 1))
+    return float((_information(align(x, order(x))) - _information(x)).min())
 
 
-def _agreement(x: Tensor) -> Tensor:
-    return F.cosine_similarity(x[:, 1:], x[:, :-1], dim=-1).mean(-1)
+def _information(x: Tensor) -> Tensor:
+    """Mutual information in nats of a patch and the one at its place in the next frame, (B, T, N, C) to (B, T - 1): of
+    Gaussian channels with the correlations over the patches."""
+    centred = F.normalize(x - x.mean(2, keepdim=True), dim=2)
+    correlations = (centred[:, 1:] * centred[:, :-1]).sum(2)
+    return -(1 - correlations.square()).log().sum(-1) / 2
 
 
 def shuffles_are_undone(_: Evidence) -> float:
@@ -177,29 +180,29 @@ def _with_solver(variant: str, arguments: dict[str, Any]) -> int:
 
 CLAIMS = (
     Claim("at-once", "Matching all neighbouring frames at once is the published loop, forward and backward.",
-          "Algs. 1 and 2", "exact", loop_and_all_at_once_agree, ROUNDING),
-    Claim("restored", "De-alignment puts every bit back where it was.", "Alg. 2", "exact", dealignment_restores, 0),
-    Claim("optimal", "No permutation of patches has more similarity than the match.", "Alg. 1", "exact",
+          "Algs. 1 and 2", "check", loop_and_all_at_once_agree, ROUNDING),
+    Claim("restored", "De-alignment puts every bit back where it was.", "Alg. 2", "check", dealignment_restores, 0),
+    Claim("optimal", "No permutation of patches has more similarity than the match.", "Alg. 1", "check",
           matching_is_optimal, ROUNDING),
-    Claim("agreement", "Neighbouring frames agree at least as much after alignment as before (a proxy for their mutual "
-          "information).", "Sec. B", "exact", agreement_grows, -ROUNDING, "at least", "cosine"),
-    Claim("shuffled-frames", "Frames that are shuffles of the first are recovered by alignment.", "Alg. 1", "exact",
+    Claim("mutual-information", "Alignment increases the mutual information between neighbouring frames (Gaussian "
+          "estimate, a scene that moves and changes).", "Sec. B", "exact", information_grows, 0, "above", "nats"),
+    Claim("shuffled-frames", "Frames that are shuffles of the first are recovered by alignment.", "Alg. 1", "check",
           shuffles_are_undone, 0),
-    Claim("cosine", "Matches depend on the direction of features only.", "Alg. 1", "exact", only_matches_are_cosines,
+    Claim("cosine", "Matches depend on the direction of features only.", "Alg. 1", "check", only_matches_are_cosines,
           0),
     Claim("tokenwise", "Around an operator on single tokens, alignment and de-alignment cancel.", "Algs. 1 and 2",
-          "exact", aligned_tokenwise_is_itself, ROUNDING),
+          "check", aligned_tokenwise_is_itself, ROUNDING),
     Claim("equivariant", "Aligned temporal attention follows its patches however each frame is shuffled; at fixed "
-          "places it does not.", "Sec. C", "exact", attention_follows_shuffles, ROUNDING),
+          "places it does not.", "Sec. C", "check", attention_follows_shuffles, ROUNDING),
     Claim("shuffled-logits", "With ATA in all blocks the answer is the same for frames whose patches are shuffled; "
-          "with factorised attention it is not.", "Sec. C", "exact", logits_ignore_shuffles, 1e-8),
+          "with factorised attention it is not.", "Sec. C", "check", logits_ignore_shuffles, 1e-8),
     parameter_counts("parameters", "Parameters of averaging, joint, factorised and ATA are the closed form, and ATA "
                      "adds none: 86.11, 86.11, 121.57 and 121.57 M. The paper has 0.1 and 0.2 M more and does not say "
                      "where.", "Table 1", _parameters(),
                      "86.2 / 86.2 / 121.8 / 121.8 M"),
     Claim("multiply-adds", "Multiply-adds of averaging, joint, factorised and ATA are the closed form: 140.5, 179.6, "
           "195.8 and 198.3 G, 2.5 of them similarities that the paper leaves out. Its factorised model has 6 G more.",
-          "Table 1", "exact", macs_match, 0, paper="140.3 / 179.7 / 201.8 / 201.8 G"),
+          "Table 1", "check", macs_match, 0, paper="140.3 / 179.7 / 201.8 / 201.8 G"),
     Claim("growth", "With more or larger frames the cost of ATA grows slower than that of joint attention.", "Eq. 1",
           "exact", growth_is_slower, 1, "below", "times"),
 )  # fmt: skip
