@@ -304,10 +304,10 @@ def test_every_system_has_a_picture_even_where_nothing_was_run(tmp_path):
 
 def test_words_and_tasks_choose_systems():
     pages = shelf.systems()
-    assert {page.name for page in shelf.matching(pages, "", "")} == set(catalogue.names())
-    assert [page.name for page in shelf.matching(pages, "OPTIMAL flow", "")] == ["flot"]
-    assert [page.name for page in shelf.matching(pages, "", "tracking")] == ["sesiam"]
-    assert shelf.matching(pages, "flot", "tracking") == []
+    assert {page.name for page in catalogue.matching(pages, "", "")} == set(catalogue.names())
+    assert [page.name for page in catalogue.matching(pages, "OPTIMAL flow", "")] == ["flot"]
+    assert [page.name for page in catalogue.matching(pages, "", "tracking")] == ["sesiam"]
+    assert catalogue.matching(pages, "flot", "tracking") == []
 
 
 def test_reports_are_listed_newest_first_and_opened_only_from_the_list(tmp_path):

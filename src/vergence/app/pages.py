@@ -52,7 +52,7 @@ def build(gallery: Gallery) -> gr.Blocks:
         wall = gr.HTML(parts.cards(pages), elem_id="wall")
 
         def find(typed: str, chosen: str) -> str:
-            return parts.cards(shelf.matching(pages, typed or "", "" if chosen in (EVERY, None) else chosen))
+            return parts.cards(catalogue.matching(pages, typed or "", "" if chosen in (EVERY, None) else chosen))
 
         gr.on([words.input, task.change], find, [words, task], wall, trigger_mode="always_last", **QUIET)
     for page in pages:

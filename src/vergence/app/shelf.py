@@ -59,16 +59,6 @@ def tasks(pages: Sequence[About]) -> list[str]:
     return sorted({task for page in pages for task in page.tasks})
 
 
-def matching(pages: Sequence[About], words: str, task: str) -> list[About]:
-    """Systems whose metadata contain every word, and that serve the task if one is given."""
-    matches = []
-    for page in pages:
-        text = " ".join((page.name, page.title, *page.authors, page.venue, *page.tasks, page.summary)).lower()
-        if all(word in text for word in words.lower().split()) and task in ("", *page.tasks):
-            matches.append(page)
-    return matches
-
-
 # Pictures -------------------------------------------------------------------------------------------------------------
 
 

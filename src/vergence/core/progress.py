@@ -250,3 +250,10 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def about_minutes(minutes: float) -> str:
+    """A rough time in words: "about 1 minute", "about 1.5 minutes", "about 30 seconds"."""
+    if minutes < 1:
+        return f"about {round(60 * minutes)} seconds"
+    return f"about {minutes:.2g} minute{'' if f'{minutes:.2g}' == '1' else 's'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -114,6 +115,21 @@ def latest(name: str, root: Path | None = ROOT) -> list[Entry]:
             if item.id not in newest or item.environment.date >= newest[item.id].environment.date:
                 newest[item.id] = item
     return [_entry(name, claim, newest.get(claim.id), folders) for claim in catalogue.load(name).claims]
+
+
+def tally(name: str, root: Path | None = ROOT) -> dict[str, Counter[str]]:
+    """The number of stored results by kind of claim and verdict, read without importing the system."""
+    newest: dict[str, tuple[str, str, str]] = {}
+    for folder in (catalogue.folder(name) / "results", *([root / name] if root is not None else [])):
+        for item in _stored(folder / FILE):
+            judged, made = item.get("judgement"), item.get("environment")
+            if isinstance(judged, dict) and isinstance(made, dict):
+                found = (str(made.get("date", "")), str(item.get("kind")), str(judged.get("verdict")))
+                newest[item["id"]] = max(newest.get(item["id"], found), found, key=lambda each: each[0])
+    counts: dict[str, Counter[str]] = {}
+    for _, kind, verdict in newest.values():
+        counts.setdefault(kind, Counter())[verdict] += 1
+    return counts
 
 
 def _entry(name: str, claim: Claim, item: _Item | None, folders: Sequence[Path]) -> Entry:

@@ -143,7 +143,7 @@ def _read(layout: Layout, systems: list[str], path: Path, workers: int, progress
             splits.append(SplitCheck(split, len(data), same_as=twin))
         else:
             splits.append(_walk(data, split, workers, progress))
-    rooms = tuple(dict.fromkeys(_room(name) for name in systems))
+    rooms = tuple(dict.fromkeys(catalogue.room(name) for name in systems))
     return ReaderCheck(tuple(systems), rooms, layout.about, tuple(splits))
 
 
@@ -292,11 +292,6 @@ class _Part:
             return f"{self.kind} of {' or '.join(map(str, sorted(self.ranks)))} dimensions"
         sizes = [str(a) if a == b else f"{a} to {b}" for a, b in zip(self.low, self.high, strict=True)]
         return f"{self.kind} ({', '.join(sizes)})"
-
-
-def _room(name: str) -> str:
-    module = catalogue.modules()[name].split(".")
-    return module[1] if module[0] == "vergence" and len(module) > 2 else module[0]
 
 
 def _told(error: BaseException) -> str:
