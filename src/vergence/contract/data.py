@@ -46,6 +46,16 @@ class Layout:
     """Description of the files, for help and errors."""
 
 
+def note_of(data: Any) -> str:
+    """What a reader has to say about its data, such as how it was split; also of data that wraps others."""
+    while data is not None:
+        note = vars(data).get("note") if hasattr(data, "__dict__") else None
+        if isinstance(note, str) and note:
+            return note
+        data = vars(data).get("data") if hasattr(data, "__dict__") else None
+    return ""
+
+
 @dataclass(frozen=True)
 class First:
     """The first ``count`` samples of ``data``, with its other attributes."""

@@ -41,6 +41,8 @@ class Labelled:
     classes: tuple[str, ...]
     listed: Path | None = None
     """The file that lists the videos."""
+    note: str = ""
+    """How the videos were split, if they came in one piece."""
 
     def __len__(self) -> int:
         return len(self.paths)
