@@ -306,6 +306,15 @@ def test_claims_measures_stores_and_shows(here, capsys):
     assert "holds" in capsys.readouterr().out
 
 
+def test_claims_shows_the_kind_that_was_asked_for(here, capsys):
+    for args in (["--known", "--kind", "empirical"], ["--known", "--kind", "exact,cost"]):
+        assert main(["claims", "flot", *args, "--json"]) == 0
+        asked = set(args[-1].split(","))
+        assert {entry["kind"] for entry in json.loads(capsys.readouterr().out)} <= asked
+    assert main(["claims", "flot", "--known", "--json"]) == 0
+    assert {"exact", "empirical"} <= {entry["kind"] for entry in json.loads(capsys.readouterr().out)}
+
+
 def test_claims_go_on_in_the_background_if_asked(here, capsys, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(FAKES))
     assert main(["claims", "fake-ruler", "--background"]) == 0

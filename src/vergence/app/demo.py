@@ -23,6 +23,7 @@ from vergence.app.uploads import Upload, check, place, weight
 from vergence.contract.inputs import Kind
 from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError
+from vergence.core.progress import about_minutes
 from vergence.reading.tables import read_json
 
 EXAMPLE = "example"
@@ -127,7 +128,7 @@ class Demo:
         """What to do if there are no weights yet."""
         if not self.system.trains:
             return f"There are no weights of {self.name} here yet: train some with `vergence run {self.name}`."
-        took = f", about {self.system.settings.minutes:g} minutes on two cores" if self.system.settings.minutes else ""
+        took = f", {about_minutes(self.system.settings.minutes)} on two cores" if self.system.settings.minutes else ""
         return f"There are no trained weights of {self.name} here yet. Train the small version first{took}."
 
     # Example --------------------------------------------------------------------------------------------------------

@@ -30,8 +30,9 @@ command continues."""
 class ClaimsOptions:
     names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """Systems; default: all."""
-    kind: str = "exact"
-    """Which kinds to measure: exact, cost, empirical, several of these separated by commas, or `all`."""
+    kind: str = ""
+    """Which kinds: exact, cost, empirical, several of these separated by commas, or `all`; default: exact ones are
+    measured, and `--known` shows all."""
     only: tuple[str, ...] = ()
     """Ids of claims to measure."""
     known: bool = False

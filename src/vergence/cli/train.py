@@ -126,6 +126,6 @@ def _carry_out(order: Order, old: Run | None, output: Output, report: bool, comm
         document({"run": str(run.folder), "metrics": metrics, "order": to_json(order)})
         return 0
     label = system.variants[order.variant].label if order.variant in system.variants else order.variant
-    metrics_table(f"{order.system} {order.preset}, test data", system.metrics, {label: metrics})
+    metrics_table(f"{order.system} {order.preset}, {run.measured_on}", system.metrics, {label: metrics})
     print(f"run: {run.folder}" + (f"\nreport: {run.folder / 'report.html'}" if report else ""))
     return 0

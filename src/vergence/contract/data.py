@@ -46,13 +46,14 @@ class Layout:
     """Description of the files, for help and errors."""
 
 
-def note_of(data: Any) -> str:
-    """What a reader has to say about its data, such as how it was split; also of data that wraps others."""
-    while data is not None:
-        note = vars(data).get("note") if hasattr(data, "__dict__") else None
-        if isinstance(note, str) and note:
-            return note
-        data = vars(data).get("data") if hasattr(data, "__dict__") else None
+def told_by(data: Any, name: str) -> str:
+    """What a reader says about its data, also if others wrap it: ``note`` (how it was split) or ``split`` (the one that
+    it really is); empty if it says nothing."""
+    while hasattr(data, "__dict__"):
+        text = vars(data).get(name)
+        if isinstance(text, str) and text:
+            return text
+        data = vars(data).get("data")
     return ""
 
 

@@ -173,6 +173,8 @@ def one_length(config: Any, given: Mapping[str, Any]) -> Any:
     for name, phase in phases_of(config).items():
         chosen = [field for field in ("epochs", "steps") if given.get(f"{name}.{field}", 0) not in (0, "0")]
         if len(chosen) == 1:
-            other = "steps" if chosen == ["epochs"] else "epochs"
-            config = dataclasses.replace(config, **{name: dataclasses.replace(phase, **{other: 0})})
+            alone = (
+                dataclasses.replace(phase, steps=0) if chosen == ["epochs"] else dataclasses.replace(phase, epochs=0)
+            )
+            config = dataclasses.replace(config, **{name: alone})
     return config

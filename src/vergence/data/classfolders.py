@@ -28,6 +28,8 @@ class ClassFiles(NamedTuple):
     classes: tuple[str, ...]
     note: str = ""
     """How the files were split, if they came in one piece."""
+    split: str = ""
+    """The folder that the split was read from."""
 
 
 def split_of(name: str) -> str:
@@ -69,7 +71,8 @@ def class_files(
     pairs = [(file, label) for label, name in enumerate(classes) for file in files[name]]
     if not pairs:
         raise VergenceError(f"{folder} holds no {what}s")
-    return ClassFiles(tuple(f for f, _ in pairs), tuple(label for _, label in pairs), tuple(classes))
+    labels = tuple(label for _, label in pairs)
+    return ClassFiles(tuple(f for f, _ in pairs), labels, tuple(classes), split=folder.name)
 
 
 def _flat(path: Path, split: str, find: Callable[[Path], Sequence[Path]], what: str) -> ClassFiles:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from vergence import catalogue
 from vergence.contract.assets import resolve
 from vergence.contract.config import to_json
-from vergence.contract.data import EMBEDDED, Data, note_of, source_of
+from vergence.contract.data import EMBEDDED, Data, source_of, told_by
 from vergence.contract.identity import Identity
 from vergence.contract.loader import BatchPlan
 from vergence.contract.system import AnySystem
@@ -287,8 +287,8 @@ class Fit:
 
     def _data(self, split: str) -> Data:
         data = self.system.data(self.ctx, split)
-        if split == "train" and self.place.total == 0 and note_of(data):
-            self.progress.say(note_of(data))
+        if split == "train" and self.place.total == 0 and told_by(data, "note"):
+            self.progress.say(told_by(data, "note"))
         return self.system.prepare(self.ctx, data)
 
     def _rebuild(self, base: Data) -> bool:

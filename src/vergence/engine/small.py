@@ -43,7 +43,7 @@ class Extent:
         if self.changed:
             text += f"; fitted to small data: {', '.join(self.changed)}"
         elif self.warmup >= self.steps > 0:
-            text += f"; its warm-up of {_count(self.warmup, 'step')} does not end"
+            text += f"; its warm-up of {_count(self.warmup, 'step')} does not end: lower schedule.warmup"
         return text
 
 
@@ -55,8 +55,10 @@ def extent(phase: Phase, samples: int, batches: int, usual: Phase | None = None)
 
 
 def fitted(name: str, phase: Phase, usual: Phase, samples: int, batches: Callable[[Phase], int], free: bool) -> Phase:
-    """The phase as it trains on ``samples`` of the user's own; ``batches`` counts those of an epoch. Data that makes its
-    own batches is not ``free`` to have smaller ones."""
+    """The phase as it trains on ``samples`` of the user's own.
+
+    ``batches`` counts those of an epoch; data that makes its own batches is not ``free`` to have smaller ones.
+    """
     if free and phase.batch == usual.batch and samples < STEPS_PER_EPOCH * phase.batch:
         phase = _with_batch(phase, samples)
     per_epoch = batches(phase)

@@ -57,6 +57,8 @@ class LabelledFiles:
     """One sentence per missing file that was left out."""
     note: str = ""
     """How the files were split, if they came in one piece."""
+    split: str = ""
+    """The split that the files came from, if another stands in for the one asked for."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -326,7 +328,7 @@ def read_class_folders(path: Path, split: str) -> LabelledFiles:
     stands_in = {"train": ["train"], "val": ["val", "test"], "test": ["test", "val"]}
     try:
         found = class_files(path, split, stands_in, find_images, "picture")
-        return LabelledFiles(found.paths, found.labels, found.classes, note=found.note)
+        return LabelledFiles(found.paths, found.labels, found.classes, note=found.note, split=found.split)
     except OSError as error:
         raise VergenceError(f"{error.filename or path} cannot be read: {error.strerror}") from error
 

@@ -124,7 +124,9 @@ def _table(subject: Subject) -> dict[str, Any] | None:
                 )
         rows.append({"label": subject.label(variant), "ours": ours, "theirs": theirs})
     seeds = max(len(runs) for runs in subject.runs.values())
-    note = "test data, " + ("one seed." if seeds == 1 else f"mean and standard deviation of {seeds} seeds.")
+    note = f"{subject.first.measured_on}, " + (
+        "one seed." if seeds == 1 else f"mean and standard deviation of {seeds} seeds."
+    )
     heads = [f"{metrics[n].label} {metrics[n].unit}".strip() for n in shown]
     return {"title": "Variants", "metrics": heads, "papers": papers, "rows": rows, "note": note}
 

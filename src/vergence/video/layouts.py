@@ -46,7 +46,7 @@ def _checked(read: Callable[..., Labelled]) -> Callable[..., Labelled]:
 def read_class_folders(path: Path, split: str) -> Labelled:
     """``PATH/<split>/<class>/`` with video files or folders of frames, or ``PATH/<class>/``, split by their names."""
     found = class_files(path, split, STANDS_IN, _videos, "video")
-    return Labelled(found.paths, found.labels, found.classes, note=found.note)
+    return Labelled(found.paths, found.labels, found.classes, note=found.note, split=found.split)
 
 
 def _videos(folder: Path) -> list[Path]:
