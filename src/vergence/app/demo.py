@@ -100,17 +100,17 @@ class Demo:
         return free or bool(shelf.weights(self.name, self.gallery.runs))
 
     def takes(self, weights: str) -> set[str]:
-        """The fields that fit the chosen weights; all of them if there are none."""
+        """The fields that fit the chosen weights; none if nothing can run, and all if no weights are chosen."""
         listed = shelf.weights(self.name, self.gallery.runs) if self.system.offers("build") else []
         chosen = next((w.path for w in listed if w.id == weights), None)
-        known = {field.name for field in self.fields}
+        known = {field.name for field in self.fields} if self.ready() else set[str]()
         return known & set(self.system.inputs_of(identify(chosen).config)) if chosen else known
 
     # Work -----------------------------------------------------------------------------------------------------------
 
     def begin(self, values: Mapping[str, Any], weights: str) -> Job:
         """Check all inputs and submit the prediction. ``values`` holds uploads as paths and places as clicks."""
-        taken = self.takes(weights)  # what was given for other weights is left alone
+        taken = self.takes(weights) or {f.name for f in self.fields}  # what was given for other weights is left alone
         values = {name: value if name in taken else None for name, value in values.items()}
         uploads = {f.name: self.checked(f, values.get(f.name)) for f in self.fields if f.kind in FILES}
         folder = self.gallery.jobs.new_folder()

@@ -98,6 +98,8 @@ class _SystemPage:
     """Notes on uploads, by file field."""
     pickers: dict[str, _Picker] = field(default_factory=dict)
     """Pickers, by field of places."""
+    shown: set[str] = field(default_factory=set)
+    """Fields that fit the weights chosen first."""
 
     def draw(self, site: gr.Blocks) -> None:
         page = self.demo.system.about
@@ -128,13 +130,15 @@ class _SystemPage:
             with gr.Column(scale=2, min_width=320):
                 # The current state, so that the layout does not move when the page loads.
                 choices, built = self._weights(), demo.system.offers("build")
+                taken = sentence(lambda: demo.takes(choices[0][1] if choices else ""))[0]
+                self.shown = {f.name for f in demo.fields} if taken is None else taken
                 weights = gr.Dropdown(
                     choices, value=choices[0][1] if choices else None, label="weights", visible=bool(choices),
                     elem_id="weights", interactive=True,
                 )  # fmt: skip
                 offer = gr.HTML(parts.note(demo.offer()), visible=built and not choices)
                 train = gr.Button("Train it now", visible=built and not choices and demo.system.trains, elem_id="train")
-                example = gr.Button("Use the example", elem_id="example", visible=demo.has_example)
+                example = gr.Button("Use the example", elem_id="example", visible=demo.has_example and demo.ready())
                 settings = [f for f in demo.fields if f.kind not in (*FILES, *PICKED)]
                 for one in demo.fields:
                     if one not in settings:
@@ -195,7 +199,9 @@ class _SystemPage:
     def _fitting(self, chosen: str | None) -> tuple[Any, ...]:
         """Only the inputs that fit the chosen weights, and the example if it has no others."""
         demo = self.demo
-        taken = sentence(lambda: demo.takes(chosen or ""))[0] or {field.name for field in demo.fields}
+        taken, wrong = sentence(lambda: demo.takes(chosen or ""))
+        if wrong:  # unreadable weights: an attempt to run says so
+            taken = {field.name for field in demo.fields}
         asked = [f.name for f in demo.fields if f.kind not in PICKED]
         names = [*asked, *(name for name in asked if name in self.notes)]
         example = demo.has_example and demo.example_fields() <= taken
@@ -221,8 +227,10 @@ class _SystemPage:
             label=f"{label}: {name_of(one.kind).rstrip(',')}",
             elem_id=f"file-{one.name}",
             height=150,
+            visible=one.name in self.shown,
         )
-        self.notes[one.name] = gr.HTML(parts.note(one.help), elem_id=f"note-{one.name}")
+        shown = one.name in self.shown
+        self.notes[one.name] = gr.HTML(parts.note(one.help), elem_id=f"note-{one.name}", visible=shown)
         for picked in self.demo.fields:
             if picked.on and picked.on[-1] == one.name:  # all its pictures exist by now
                 self._picker(picked)
