@@ -83,12 +83,12 @@ def test_a_small_folder_is_learned_and_the_run_says_what_it_was_measured_on(here
                 picture[..., colour] += 100
                 Image.fromarray(picture).save(here / "mine" / split / name / f"{number}.png")
     line = ["train", "snl", "--variant", "none", "--data", "mine", "--data.size", "24", "--data.resize", "24"]
-    assert main([*line, "--train.steps", "40", "--no-report"]) == 0
+    assert main([*line, "--train.steps", "24", "--no-report"]) == 0
     printed = capsys.readouterr()
-    assert "90 samples, 11 steps per epoch (batch 8), 40 steps in all" in printed.err
+    assert "90 samples, 11 steps per epoch (batch 8), 24 steps in all" in printed.err
     assert "val split of mine" in printed.out
     (run,) = runs("snl")
     assert run.metrics["top1"] > 80  # chance is 33
     assert run.result.split == "val"
-    assert json.loads((run.folder / "training.json").read_text())["train"]["warmup"] == 10
+    assert json.loads((run.folder / "training.json").read_text())["train"]["warmup"] == 6
     assert vergence.load(run).labels == ("blue", "green", "red")

@@ -115,5 +115,5 @@ def _train_first(name: str, settings: Settings[Any]) -> str:
 
 
 def _claims(name: str) -> str:
-    kinds = [kind for kind in ("empirical", "cost", "exact") if kind in tally(name)]
+    kinds = [kind for kind in ("empirical", "cost", "exact", "check") if kind in tally(name)]
     return "; ".join(f"{kind} {claim_counts(name, kind)}".replace(", 0 do not, 0 open", "") for kind in kinds)
