@@ -1,5 +1,6 @@
-# Two commands do all the set-up on a fresh machine with Python (3.11 or newer), pip and make:
+# Three commands do all the set-up on a fresh machine with Python (3.11 or newer), pip and make:
 #   make run     install, then train and judge the first system: one HTML report
+#   make gallery install, then serve all systems as a page in your browser
 #   make test    install, then ruff, mypy and the tests (make test-browser: the gallery in a real browser)
 # TORCH chooses the build of PyTorch: cpu (default), cuda (PyPI's own), or an index name such as cu128.
 
@@ -12,6 +13,7 @@ STAMP  := $(VENV)/.ready-$(TORCH)
 DOCS   := $(VENV)/.docs-ready
 FUZZ   := $(VENV)/.fuzz-ready
 APP    := $(VENV)/.app-ready
+GALLERY := $(VENV)/.gallery-ready
 
 CHROMIUM := timeout 600 apt-get install -y -qq chromium chromium-driver >/dev/null
 
@@ -33,7 +35,7 @@ SELECTED = systems="$$(head -1 $(VENV)/selection)"; tests="$$(tail -n +2 $(VENV)
 	if [ -z "$$tests" ]; then echo "no test is concerned"; \
 	else VERGENCE_SYSTEMS="$$([ "$$systems" = all ] || echo $$systems)" $(PYTEST) -m "not slow" $$tests; fi
 
-.PHONY: run test test-changed test-all test-browser browser lint bench docs pages env clean
+.PHONY: run gallery test test-changed test-all test-browser browser lint bench docs pages env clean
 
 run: $(STAMP)
 	$(BIN)/vergence tour
@@ -69,6 +71,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The gallery in your browser; installs what it needs on the first call.
+gallery: $(GALLERY)
+	$(BIN)/vergence gallery
+
 bench: $(STAMP)
 	$(BIN)/vergence bench
 
@@ -98,6 +104,10 @@ $(FUZZ): $(STAMP)
 
 $(APP): $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,pretrained,app,browser]"
+	touch $@
+
+$(GALLERY): $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,pretrained,app]"
 	touch $@
 
 $(DOCS): $(STAMP)

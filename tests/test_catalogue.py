@@ -43,3 +43,9 @@ def test_a_system_without_a_bench_has_none():
 def test_a_system_without_a_stored_picture_has_none():
     assert catalogue.picture("fake-ruler") is None
     assert catalogue.picture("roadmetrics").name == "picture.png"
+
+
+def test_every_system_says_what_it_does_in_a_few_words():
+    for name in catalogue.names():
+        if catalogue.modules()[name].startswith("vergence."):
+            assert 0 < len(catalogue.about(name).brief) <= 38

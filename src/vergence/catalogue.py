@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -44,6 +45,27 @@ def about(name: str) -> About:
     except (ImportError, AttributeError, SyntaxError) as error:
         raise VergenceError(f"the system {name!r} (module {_module(name)}) cannot be opened: {error}") from error
     return page
+
+
+def room(name: str) -> str:
+    """The room of a system: the package that its own package is in."""
+    parts = _module(name).split(".")
+    return parts[1] if parts[0] == "vergence" and len(parts) > 2 else parts[0]
+
+
+def matching(pages: Iterable[About], words: str = "", task: str = "", room_name: str = "") -> list[About]:
+    """The pages that hold every word, have a task that holds ``task``, and are in a room, if one is named."""
+    found = []
+    for page in pages:
+        own = room(page.name) if page.name in modules() else ""
+        text = " ".join((page.name, own, page.title, *page.authors, page.venue, *page.tasks, page.brief, page.summary))
+        if (
+            all(word in text.lower() for word in words.lower().split())
+            and task.lower() in " / ".join(page.tasks).lower()
+            and room_name in ("", own)
+        ):
+            found.append(page)
+    return found
 
 
 def load(name: str) -> AnySystem:

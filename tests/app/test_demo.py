@@ -216,6 +216,29 @@ def test_what_the_weights_cannot_use_is_said(gallery, untrained, carried_out, pr
         carried_out(Demo(gallery, catalogue.load("snl")), given, untrained(preset))
 
 
+def test_only_the_inputs_that_fit_the_weights_are_shown(gallery, untrained):
+    demo = Demo(gallery, catalogue.load("snl"))
+    assert demo.takes("") == set()  # nothing can run yet
+    assert demo.takes(untrained("tiny-video")) == {"videos", "points"}
+    assert demo.takes(untrained("tiny-reid")) == {"query", "gallery", "top", "points"}
+    assert not demo.example_fields() <= {"videos", "points"}  # the example is a picture
+    assert demo.example_fields() <= demo.takes(untrained("tiny"))
+
+
+def test_a_system_that_cannot_run_yet_says_so_on_its_tile(gallery, untrained):
+    demo = Demo(gallery, catalogue.load("snl"))
+    assert not demo.ready()
+    waiting = {name: shelf.waits(name, gallery.runs) for name in catalogue.names()}
+    assert waiting["snl"] == "to be trained first (about 2 minutes)"
+    assert (waiting["flot"], waiting["roadmetrics"]) == ("", "")  # starter weights; no weights needed
+    page = parts.cards(shelf.systems(), waiting)
+    assert page.count('class="waits"') == sum(map(bool, waiting.values()))
+    untrained("tiny")
+    assert demo.ready()
+    assert shelf.waits("snl", gallery.runs) == ""
+    assert all(Demo(gallery, catalogue.load(name)).ready() for name in ("flot", "roadmetrics", "patchwise"))
+
+
 def test_a_wrong_input_leaves_nothing_behind(gallery):
     demo = Demo(gallery, catalogue.load("roadmetrics"))
     with pytest.raises(VergenceError, match="prediction is missing"):
@@ -304,10 +327,10 @@ def test_every_system_has_a_picture_even_where_nothing_was_run(tmp_path):
 
 def test_words_and_tasks_choose_systems():
     pages = shelf.systems()
-    assert {page.name for page in shelf.matching(pages, "", "")} == set(catalogue.names())
-    assert [page.name for page in shelf.matching(pages, "OPTIMAL flow", "")] == ["flot"]
-    assert [page.name for page in shelf.matching(pages, "", "tracking")] == ["sesiam"]
-    assert shelf.matching(pages, "flot", "tracking") == []
+    assert {page.name for page in catalogue.matching(pages, "", "")} == set(catalogue.names())
+    assert [page.name for page in catalogue.matching(pages, "OPTIMAL flow", "")] == ["flot"]
+    assert [page.name for page in catalogue.matching(pages, "", "tracking")] == ["sesiam"]
+    assert catalogue.matching(pages, "flot", "tracking") == []
 
 
 def test_reports_are_listed_newest_first_and_opened_only_from_the_list(tmp_path):

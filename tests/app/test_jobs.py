@@ -95,7 +95,7 @@ def test_progress_is_seen_while_it_runs(jobs):
 def test_a_job_that_takes_too_long_is_ended_with_a_sentence(jobs):
     job = ask(jobs, LONG, seconds=0.3)
     until(lambda: job.over)
-    assert (job.state, "took longer than the 0:00 minutes" in job.error) == ("failed", True)
+    assert (job.state, "took longer than the 0:00 that" in job.error) == ("failed", True)
     until(lambda: gone(job.process))
 
 

@@ -5,12 +5,14 @@ import json
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from recognition.snl.fixtures import cifar10_binary, cifar10_python, class_folders
 from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
+from vergence.recognition.data import read_class_folders
 from vergence.tools import datacheck
 
 
@@ -80,11 +82,54 @@ def test_every_class_without_pictures_is_named(here, capsys):
 
 def test_readers_that_do_not_know_this_data_do_not_spoil_it(here, capsys):
     class_folders(here / "data")
-    code, found = checked(capsys, "data")
+    code, found = checked(capsys, "folder:data")
     assert code == 0
     assert ["fake-ruler"] in [reader["systems"] for reader in found["others"]]
-    code, found = checked(capsys, "data", "--system", "fake-ruler")
+    code, found = checked(capsys, "folder:data", "--system", "fake-ruler")
     assert code == 2
+
+
+def test_the_layout_of_a_plain_path_is_guessed(here, capsys):
+    class_folders(here / "data")
+    code, found = checked(capsys, "data")
+    assert code == 0
+    assert (found["guessed"], found["layout"], found["others"]) == (True, "folder", [])
+    (reader,) = found["readers"]
+    assert {"snl", "patchwise"} <= set(reader["systems"])
+    cifar10_python(here / "other")
+    code, found = checked(capsys, "other")
+    assert (code, found["layout"]) == (0, "cifar10")
+
+
+def test_a_folder_that_nothing_opens_is_reported_against_the_nearest_layout(here, capsys):
+    class_folders(here / "data")
+    (here / "data" / "train").rename(here / "data" / "training")
+    code, found = checked(capsys, "data", "--system", "snl")
+    assert (code, found["layout"]) == (2, "folder")
+    assert "data has no folder 'train'" in found["problems"][0]
+    (here / "notes").mkdir()
+    (here / "notes" / "a.doc").write_text("nothing")
+    assert main(["data", "check", "notes"]) == 2
+    assert "looks like no layout" in capsys.readouterr().err
+
+
+def test_flat_class_folders_are_split_by_name_and_it_says_so(here, capsys):
+    for name in ("cat", "dog"):
+        (here / "flat" / name).mkdir(parents=True)
+        for number in range(40):
+            Image.new("RGB", (8, 8)).save(here / "flat" / name / f"{name}{number}.png")
+    code, found = checked(capsys, "flat")
+    assert code == 0
+    splits = {split["split"]: split for split in found["readers"][0]["splits"]}
+    assert sum(split["samples"] for split in splits.values()) == 80
+    assert all("split by a hash of their names" in split["note"] for split in splits.values())
+    before = {split: set(read_class_folders(here / "flat", split).paths) for split in splits}
+    assert 0.5 < len(before["train"]) / 80 < 0.85
+    Image.new("RGB", (8, 8)).save(here / "flat" / "cat" / "another.png")
+    for split, paths in before.items():  # a file stays where it was
+        assert set(read_class_folders(here / "flat", split).paths) >= paths
+    assert main(["data", "check", "flat", "--quiet"]) == 0
+    assert "split by a hash" in capsys.readouterr().out
 
 
 def fake_layout(monkeypatch, read):

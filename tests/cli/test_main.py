@@ -59,6 +59,7 @@ def test_help_is_for_everyone(args, capsys):
         (["claims", "snl", "--kind", "exat"], "no kind of claim 'exat' (did you mean 'exact'?)"),
         (["claims", "snl", "--only", "snl-filtr"], "no claim 'snl-filtr'"),
         (["claims", "nope"], "no system 'nope'"),
+        (["list", "--room", "trackin"], "no room 'trackin' (did you mean 'tracking'"),
         (["bench", "fake-ruler"], "fake-ruler has no bench"),
         (["train", "snl", "--threads", "1000000"], "threads is a number from 0 to 1024"),
         (["train", "snl", "--model.dropout", "2"], "dropout is from 0"),
@@ -102,6 +103,55 @@ def test_list_shows_every_system_and_filters_by_task(capsys):
     assert {"snl", "fake-game"} <= {page["name"] for page in pages}
     assert main(["list", "--task", "image classification", "--json"]) == 0
     assert [page["name"] for page in json.loads(capsys.readouterr().out)] == ["snl"]
+
+
+def test_list_is_one_line_per_system_below_its_room(here, capsys):
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    at = lines.index("tracking")
+    assert lines[at + 1].split()[0] == "sesiam"
+    assert lines[at + 1].split()[-4] == "yes"  # starter weights
+    stored = json.loads((catalogue.folder("sesiam") / "results" / "claims.json").read_text())
+    verdicts = [item["judgement"]["verdict"] for item in stored if item["kind"] != "check"]
+    held, failed = verdicts.count("holds"), verdicts.count("does not hold")
+    assert lines[at + 1].split()[-3:] == [str(held), str(failed), str(len(verdicts) - held - failed)]
+
+
+@pytest.mark.parametrize(
+    ("args", "names"),
+    [
+        (["optimal", "TRANSPORT"], {"flot"}),
+        (["--room", "maps"], {"roadmetrics"}),
+        (["--room", "maps", "--task", "tracking"], set()),
+        (["no-such-word"], set()),
+    ],
+)
+def test_list_finds_words_tasks_and_rooms(args, names, here, capsys):
+    assert main(["list", *args, "--json"]) == 0
+    assert {page["name"] for page in json.loads(capsys.readouterr().out)} == names
+    assert main(["list", *args]) == 0
+    assert ("no system matches" in capsys.readouterr().out) == (not names)
+
+
+@pytest.mark.parametrize("name", ["snl", "flot", "roadmetrics", "fake-game"])
+def test_show_says_what_a_system_is_in_ten_lines(name, here, capsys):
+    assert main(["show", name]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 11
+    assert max(map(len, lines)) <= 80
+    labels = ["does", "variants", "presets", "metrics", "inputs", "weights", "claims"]
+    assert [line.split()[0] for line in lines[-9:-2]] == labels
+    if name == "snl":
+        assert "paper (969,076 parameters)" in lines[3]
+
+
+def test_show_full_leaves_code_as_it_is_written(here, capsys):
+    assert main(["show", "snl", "--full"]) == 0
+    printed = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    code = catalogue.snippet("snl").splitlines()
+    assert any(len(line) > 80 for line in code)
+    assert all(line.strip() in printed for line in code)
 
 
 def test_train_prints_one_json_document_and_leaves_a_whole_run(here, capsys):
@@ -256,6 +306,15 @@ def test_claims_measures_stores_and_shows(here, capsys):
     assert "holds" in capsys.readouterr().out
 
 
+def test_claims_shows_the_kind_that_was_asked_for(here, capsys):
+    for args in (["--known", "--kind", "empirical"], ["--known", "--kind", "exact,cost"]):
+        assert main(["claims", "flot", *args, "--json"]) == 0
+        asked = set(args[-1].split(","))
+        assert {entry["kind"] for entry in json.loads(capsys.readouterr().out)} <= asked
+    assert main(["claims", "flot", "--known", "--json"]) == 0
+    assert {"exact", "empirical"} <= {entry["kind"] for entry in json.loads(capsys.readouterr().out)}
+
+
 def test_claims_go_on_in_the_background_if_asked(here, capsys, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(FAKES))
     assert main(["claims", "fake-ruler", "--background"]) == 0
@@ -305,6 +364,8 @@ def test_bench_refuses_a_machine_that_is_too_busy_to_tell(here, capsys, one_cont
         (["train", "snl", "--train.stps", "3"], 2),
         (["eval", "snl", "--help"], 0),
         (["weights", "--help"], 0),
+        (["list"], 0),
+        (["show", "snl"], 0),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

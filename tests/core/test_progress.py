@@ -3,7 +3,7 @@
 import io
 import json
 
-from vergence.core.progress import Bars, Events, Lines, Progress, clock
+from vergence.core.progress import Bars, Events, Lines, Progress, about_minutes, clock
 
 
 def test_lines_say_how_far_and_how_long(monkeypatch):
@@ -30,6 +30,26 @@ def test_lines_show_the_end_of_a_task_once(monkeypatch):
     for _ in lines.track(range(8), "runs"):
         now[0] += 30
     assert [line.split()[1] for line in stream.getvalue().splitlines()] == [f"{done}/8" for done in range(1, 9)]
+
+
+def test_a_task_that_counts_nothing_ends_without_a_line(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    stream = io.StringIO()
+    lines = Lines(stream, seconds=10)
+    task = lines.start("report", None)
+    now[0] += 5
+    lines.finish(task)
+    assert stream.getvalue() == ""
+
+
+def test_rough_times_are_grammatical():
+    assert [about_minutes(m) for m in (0.5, 1, 1.5, 12)] == [
+        "about 30 seconds",
+        "about 1 minute",
+        "about 1.5 minutes",
+        "about 12 minutes",
+    ]
 
 
 def test_a_piece_of_work_that_takes_no_time_needs_no_line():

@@ -49,6 +49,12 @@ class Model:
             raise self.system.not_offered("network")
         return self.module(*inputs)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes that the weights were trained on, in the order of the outputs; empty if there are
+        none."""
+        return tuple(getattr(self.identity.facts, "labels", ()))
+
     def predict(self, *, machine: Machine | None = None, progress: Progress | None = None, **inputs: Any) -> Any:
         """Predict: ``model.predict(first=cloud_a, second=cloud_b)`` returns a :class:`Result`.
 

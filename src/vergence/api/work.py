@@ -222,7 +222,7 @@ def _judge(system: AnySystem, plan: RunPlan, progress: Progress, command: str, t
 
 def claims(
     *names: str,
-    kind: str = "check,exact",
+    kind: str = "",
     only: Sequence[str] = (),
     known: bool = False,
     jobs: int = 0,
@@ -235,10 +235,10 @@ def claims(
 ) -> list[Entry]:
     """Measure the claims of the named systems (default: all) and judge each by its fixed threshold.
 
-    ``kind`` is check, exact, empirical, cost, several of these separated by commas, or all; ``known`` measures nothing
-    and returns the latest results.
+    ``kind`` is check, exact, empirical, cost, several of these separated by commas, or all; by default check and exact.
+    ``known`` measures nothing and returns the latest results, by default of all kinds.
     """
-    wanted, shown = _kinds(kind), progress or Progress()
+    wanted, shown = _kinds(kind or ("all" if known else "check,exact")), progress or Progress()
     systems = names or tuple(catalogue.names())
     for name in systems:
         catalogue.about(name)  # reject a mistyped name before anything is trained
@@ -254,7 +254,7 @@ def claims(
             measured = ledger.with_traces(name, measured, jobs, shown) if store else measured
             shown.say(f"results: {ledger.store(measured, _place(name, runs, store))}")
         ids = {claim.id for claim in asked}
-        entries += [entry for entry in ledger.latest(name, runs) if entry.claim.id in ids or known]
+        entries += [entry for entry in ledger.latest(name, runs) if entry.claim.id in ids]
     return entries
 
 

@@ -23,6 +23,8 @@ from vergence.app.uploads import Upload, check, place, weight
 from vergence.contract.inputs import Kind
 from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError
+from vergence.core.progress import about_minutes
+from vergence.engine.weights import identify
 from vergence.reading.tables import read_json
 
 EXAMPLE = "example"
@@ -90,10 +92,26 @@ class Demo:
         found = self.checked(field, given)
         return picking.original(field.kind, found[0].path, self.gallery.limits) if found else None
 
+    # What can run ---------------------------------------------------------------------------------------------------
+
+    def ready(self) -> bool:
+        """Whether some prediction can run now: it needs no weights, or there are some."""
+        free = not self.system.offers("build") or self.system.offers("needs_model")
+        return free or bool(shelf.weights(self.name, self.gallery.runs))
+
+    def takes(self, weights: str) -> set[str]:
+        """The fields that fit the chosen weights; none if nothing can run, and all if no weights are chosen."""
+        listed = shelf.weights(self.name, self.gallery.runs) if self.system.offers("build") else []
+        chosen = next((w.path for w in listed if w.id == weights), None)
+        known = {field.name for field in self.fields} if self.ready() else set[str]()
+        return known & set(self.system.inputs_of(identify(chosen).config)) if chosen else known
+
     # Work -----------------------------------------------------------------------------------------------------------
 
     def begin(self, values: Mapping[str, Any], weights: str) -> Job:
         """Check all inputs and submit the prediction. ``values`` holds uploads as paths and places as clicks."""
+        taken = self.takes(weights) or {f.name for f in self.fields}  # what was given for other weights is left alone
+        values = {name: value if name in taken else None for name, value in values.items()}
         uploads = {f.name: self.checked(f, values.get(f.name)) for f in self.fields if f.kind in FILES}
         folder = self.gallery.jobs.new_folder()
         try:
@@ -103,7 +121,7 @@ class Demo:
                     inputs_by_name[field.name] = place(field, uploads[field.name], folder / INPUTS, self.gallery.limits)
                 elif field.kind in PICKED:
                     inputs_by_name[field.name] = picking.chosen(field.kind, values.get(field.name) or ())
-            inputs = filled(self.system, inputs_by_name)
+            inputs = filled(self.system, inputs_by_name, taken)
             path = self._weights(weights) if self.system.needs_model(inputs) else None
             return self.gallery.jobs.predict(self.name, inputs, path, folder)
         except BaseException:
@@ -127,7 +145,7 @@ class Demo:
         """What to do if there are no weights yet."""
         if not self.system.trains:
             return f"There are no weights of {self.name} here yet: train some with `vergence run {self.name}`."
-        took = f", about {self.system.settings.minutes:g} minutes on two cores" if self.system.settings.minutes else ""
+        took = f", {about_minutes(self.system.settings.minutes)} on two cores" if self.system.settings.minutes else ""
         return f"There are no trained weights of {self.name} here yet. Train the small version first{took}."
 
     # Example --------------------------------------------------------------------------------------------------------
@@ -135,6 +153,11 @@ class Demo:
     @property
     def has_example(self) -> bool:
         return catalogue.example(self.name) is not None
+
+    def example_fields(self) -> set[str]:
+        """The fields that the example fills."""
+        values = read_json(catalogue.folder(self.name) / EXAMPLE / "inputs.json")
+        return set(values) & {field.name for field in self.fields}
 
     def example(self) -> dict[str, Any]:
         """The system's example inputs; files are copied to the uploads and expire like them."""

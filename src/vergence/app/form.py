@@ -10,6 +10,7 @@ import dataclasses
 import math
 import re
 import typing
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,15 +92,17 @@ def _given(hint: Any) -> Any:
     return found[0] if type(None) in typing.get_args(hint) and len(found) == 1 else hint
 
 
-def filled(system: AnySystem, values: dict[str, Any]) -> Any:
-    """The system's inputs from values by field name; missing values keep their defaults."""
+def filled(system: AnySystem, values: dict[str, Any], taken: Collection[str] | None = None) -> Any:
+    """The system's inputs from values by field name; missing values keep their defaults. Fields that are not ``taken``,
+    because they do not fit the weights, may be missing."""
     name, plain = system.about.name, dict[str, Any]()
     fields = form(system)
     files = [field for field in fields if field.kind in FILES]
     for field in fields:
         value = values.get(field.name)
         if value is None or value in ("", [], ()):
-            if field.required and not (several_or_none(field) and any(values.get(f.name) for f in files)):
+            others = any(values.get(f.name) for f in files) or (taken is not None and field.name not in taken)
+            if field.required and not (several_or_none(field) and others):
                 raise VergenceError(f"{field.label} is missing: {_wanted(field)}")
             if field.required:
                 plain[field.name] = []

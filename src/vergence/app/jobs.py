@@ -217,7 +217,7 @@ class Jobs:
                 shutil.rmtree(job.folder / INPUTS, ignore_errors=True)
 
     def _too_long(self, job: Job) -> None:
-        self._stop(job, "failed", f"stopped: it took longer than the {clock(job.seconds)} minutes that a job may take")
+        self._stop(job, "failed", f"stopped: it took longer than the {clock(job.seconds)} that a job may take")
 
     def _stop(self, job: Job, state: State, error: str) -> None:
         with self.lock:

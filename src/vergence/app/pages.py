@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from vergence.app import parts, picking, shelf
 from vergence.app.demo import Demo, Gallery, clicks_of, sentence
 from vergence.app.form import FILES, PICKED, Field, name_of
 from vergence.app.uploads import Upload
+from vergence.contract.about import About
 from vergence.contract.inputs import Kind
 from vergence.core.errors import VergenceError
 from vergence.studies import results
@@ -49,11 +50,13 @@ def build(gallery: Gallery) -> gr.Blocks:
             task = gr.Dropdown(
                 [EVERY, *shelf.tasks(pages)], value=EVERY, show_label=False, scale=1, elem_id="task", filterable=False
             )
-        wall = gr.HTML(parts.cards(pages), elem_id="wall")
+        wall = gr.HTML(_wall(pages, gallery), elem_id="wall")
 
         def find(typed: str, chosen: str) -> str:
-            return parts.cards(shelf.matching(pages, typed or "", "" if chosen in (EVERY, None) else chosen))
+            task = "" if chosen in (EVERY, None) else chosen
+            return _wall(catalogue.matching(pages, typed or "", task), gallery)
 
+        site.load(find, [words, task], wall, **AT_ONCE)
         gr.on([words.input, task.change], find, [words, task], wall, trigger_mode="always_last", **QUIET)
     for page in pages:
         try:
@@ -64,6 +67,11 @@ def build(gallery: Gallery) -> gr.Blocks:
         with site.route(page.name, f"/{page.name}", show_in_navbar=False):
             _SystemPage(Demo(gallery, system)).draw(site)
     return site
+
+
+def _wall(pages: Sequence[About], gallery: Gallery) -> str:
+    waiting = {page.name: sentence(partial(shelf.waits, page.name, gallery.runs))[0] or "" for page in pages}
+    return parts.cards(pages, waiting)
 
 
 def _caption(name: str) -> str:
@@ -90,6 +98,8 @@ class _SystemPage:
     """Notes on uploads, by file field."""
     pickers: dict[str, _Picker] = field(default_factory=dict)
     """Pickers, by field of places."""
+    shown: set[str] = field(default_factory=set)
+    """Fields that fit the weights chosen first."""
 
     def draw(self, site: gr.Blocks) -> None:
         page = self.demo.system.about
@@ -120,13 +130,15 @@ class _SystemPage:
             with gr.Column(scale=2, min_width=320):
                 # The current state, so that the layout does not move when the page loads.
                 choices, built = self._weights(), demo.system.offers("build")
+                taken = sentence(lambda: demo.takes(choices[0][1] if choices else ""))[0]
+                self.shown = {f.name for f in demo.fields} if taken is None else taken
                 weights = gr.Dropdown(
                     choices, value=choices[0][1] if choices else None, label="weights", visible=bool(choices),
                     elem_id="weights", interactive=True,
                 )  # fmt: skip
                 offer = gr.HTML(parts.note(demo.offer()), visible=built and not choices)
                 train = gr.Button("Train it now", visible=built and not choices and demo.system.trains, elem_id="train")
-                example = gr.Button("Use the example", elem_id="example", visible=demo.has_example)
+                example = gr.Button("Use the example", elem_id="example", visible=demo.has_example and demo.ready())
                 settings = [f for f in demo.fields if f.kind not in (*FILES, *PICKED)]
                 for one in demo.fields:
                     if one not in settings:
@@ -139,15 +151,17 @@ class _SystemPage:
                         for one in settings:
                             if one not in asked:
                                 self._ask(one)
-                run = gr.Button("Run", variant="primary", elem_id="run")
+                run = gr.Button("Run", variant="primary", elem_id="run", visible=demo.ready())
             with gr.Column(scale=3, min_width=320):
                 result = gr.HTML(parts.note("The result shows here."), elem_id="result")
                 stop = gr.Button("Cancel", visible=False, elem_id="cancel")
         token = gr.State("")
         self._wire()
         names = list(self.components)
-        status = [weights, offer, train]
+        fitting = [*self._visible(), example]
+        status = [weights, offer, train, run, *fitting]
         site.load(self._status, None, status, **AT_ONCE)
+        weights.change(self._fitting, weights, fitting, **QUIET)
 
         def begin(chosen: str | None, *values: Any) -> tuple[Any, ...]:
             by_name = dict(zip(names, values, strict=True))
@@ -169,12 +183,29 @@ class _SystemPage:
         example.click(lambda: self._example(names), None, outputs, **QUIET)
 
     def _status(self) -> tuple[Any, ...]:
-        """The available weights, or the offer to train some."""
-        if not self.demo.system.offers("build"):
-            return gr.update(visible=False), gr.update(visible=False), gr.update(visible=False)
-        choices = self._weights()
-        chosen = gr.update(choices=choices, value=choices[0][1] if choices else None, visible=bool(choices))
-        return chosen, gr.update(visible=not choices), gr.update(visible=not choices and self.demo.system.trains)
+        """The available weights, or the offer to train some; whether it can run, and the inputs that fit."""
+        built, choices = self.demo.system.offers("build"), self._weights()
+        first = choices[0][1] if choices else None
+        chosen = gr.update(choices=choices, value=first, visible=bool(choices)) if built else gr.update(visible=False)
+        offer = built and not choices
+        shown = [gr.update(visible=each) for each in (offer, offer and self.demo.system.trains, self.demo.ready())]
+        return chosen, *shown, *self._fitting(first)
+
+    def _visible(self) -> list[Any]:
+        """The components that a choice of weights shows or hides: inputs, and the notes below them."""
+        asked = [f.name for f in self.demo.fields if f.kind not in PICKED]
+        return [self.components[name] for name in asked] + [self.notes[name] for name in asked if name in self.notes]
+
+    def _fitting(self, chosen: str | None) -> tuple[Any, ...]:
+        """Only the inputs that fit the chosen weights, and the example if it has no others."""
+        demo = self.demo
+        taken, wrong = sentence(lambda: demo.takes(chosen or ""))
+        if wrong:  # unreadable weights: an attempt to run says so
+            taken = {field.name for field in demo.fields}
+        asked = [f.name for f in demo.fields if f.kind not in PICKED]
+        names = [*asked, *(name for name in asked if name in self.notes)]
+        example = demo.has_example and demo.example_fields() <= taken
+        return *(gr.update(visible=name in taken) for name in names), gr.update(visible=example)
 
     def _weights(self) -> list[tuple[str, str]]:
         """Titles and ids of the available weights."""
@@ -196,8 +227,10 @@ class _SystemPage:
             label=f"{label}: {name_of(one.kind).rstrip(',')}",
             elem_id=f"file-{one.name}",
             height=150,
+            visible=one.name in self.shown,
         )
-        self.notes[one.name] = gr.HTML(parts.note(one.help), elem_id=f"note-{one.name}")
+        shown = one.name in self.shown
+        self.notes[one.name] = gr.HTML(parts.note(one.help), elem_id=f"note-{one.name}", visible=shown)
         for picked in self.demo.fields:
             if picked.on and picked.on[-1] == one.name:  # all its pictures exist by now
                 self._picker(picked)

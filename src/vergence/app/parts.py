@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -47,8 +47,9 @@ def front(count: int) -> str:
     return _part("front", count)
 
 
-def cards(pages: Sequence[About]) -> str:
-    return _part("cards", pages)
+def cards(pages: Sequence[About], waiting: Mapping[str, str] | None = None) -> str:
+    """Tiles of systems; ``waiting`` says by name what those that cannot run yet wait for."""
+    return _part("cards", pages, waiting or {})
 
 
 def head(page: About) -> str:

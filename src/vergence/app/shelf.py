@@ -14,6 +14,7 @@ from vergence import catalogue
 from vergence.app.files import is_inside, shown
 from vergence.contract.about import About
 from vergence.core.errors import VergenceError
+from vergence.core.progress import about_minutes
 from vergence.runs.folder import Run, runs
 from vergence.studies import results
 from vergence.studies.ledger import Entry, latest
@@ -57,16 +58,6 @@ def systems() -> list[About]:
 def tasks(pages: Sequence[About]) -> list[str]:
     """All tasks of the systems."""
     return sorted({task for page in pages for task in page.tasks})
-
-
-def matching(pages: Sequence[About], words: str, task: str) -> list[About]:
-    """Systems whose metadata contain every word, and that serve the task if one is given."""
-    matches = []
-    for page in pages:
-        text = " ".join((page.name, page.title, *page.authors, page.venue, *page.tasks, page.summary)).lower()
-        if all(word in text for word in words.lower().split()) and task in ("", *page.tasks):
-            matches.append(page)
-    return matches
 
 
 # Pictures -------------------------------------------------------------------------------------------------------------
@@ -147,6 +138,18 @@ def weights(name: str, root: Path) -> list[Weights]:
     found = [run for run in runs(name, root) if run.weights]
     done = [run for run in found if (run.folder / "result.json").exists()]
     return [*_listed(name, [*done, *(run for run in found if run not in done)]), *_starters(name)]
+
+
+def waits(name: str, root: Path) -> str:
+    """What a system waits for before anything of it can run, in a few words; empty if it can run now."""
+    settings = catalogue.settings(name)
+    if settings.inputs is None or catalogue.starter(name) is not None or any(run.weights for run in runs(name, root)):
+        return ""
+    system = catalogue.load(name)
+    if not system.offers("build") or system.offers("needs_model"):
+        return ""
+    took = f" ({about_minutes(settings.minutes)})" if settings.minutes else ""
+    return f"to be trained first{took}" if system.trains else "no weights yet"
 
 
 def _starters(name: str) -> Iterator[Weights]:

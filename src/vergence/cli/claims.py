@@ -31,9 +31,9 @@ command continues."""
 class ClaimsOptions:
     names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """Systems; default: all."""
-    kind: str = "check,exact"
-    """Which kinds to measure: check (of the implementation), exact, empirical, cost (of the paper), several of these
-    separated by commas, or `all`."""
+    kind: str = ""
+    """Which kinds: check (of the implementation), exact, empirical, cost (of the paper), several of these separated by
+    commas, or `all`; default: checks and exact ones are measured, and `--known` shows all."""
     only: tuple[str, ...] = ()
     """Ids of claims to measure."""
     known: bool = False

@@ -16,8 +16,8 @@ from vergence.core.progress import show_progress
 from vergence.tools.datacheck import DataCheck, ReaderCheck, SplitCheck, check
 
 DESCRIPTION = """Read every split and every sample of a data set, and list every error. Layouts are those that systems
-read: `vergence train NAME --help` lists them under --data. A plain PATH has the layout `folder`."""
-USAGE = """usage: vergence data check LAYOUT:PATH [OPTIONS]
+read: `vergence train NAME --help` lists them under --data. The layout of a plain PATH is guessed from its files."""
+USAGE = """usage: vergence data check [LAYOUT:]PATH [OPTIONS]
 
   check     read every split and every sample; list every error
 
@@ -28,7 +28,7 @@ vergence data check --help lists the options.
 @dataclass(frozen=True)
 class CheckOptions:
     source: Annotated[str, tyro.conf.Positional]
-    """LAYOUT:PATH, as for `--data`; a plain PATH has the layout `folder`."""
+    """LAYOUT:PATH, as for `--data`, or a plain PATH, whose layout is guessed."""
     system: str = ""
     """Check with the reader of this system only; default: all systems that know the layout."""
     workers: int = 0
@@ -72,6 +72,8 @@ def _as_json(found: DataCheck) -> dict[str, object]:
         "path": str(found.path),
         "whole": found.whole,
         "problems": list(found.problems),
+        "guessed": found.guessed,
+        "also": list(found.also),
         "readers": [reader(check) for check in found.readers],
         "others": [reader(check) for check in found.others],
     }
@@ -79,15 +81,21 @@ def _as_json(found: DataCheck) -> dict[str, object]:
 
 def _tell(found: DataCheck) -> None:
     for reader in found.readers:
+        if found.guessed:
+            print(f"{found.path} looks like the layout {found.layout}: {reader.expects}")
         title = f"{found.layout} as {', '.join(reader.systems)} ({', '.join(reader.rooms)}) reads it"
         columns = ["split", "samples", "classes", "a sample", "problems"]
         table(title, columns, [_row(split) for split in reader.splits])
+        for note in dict.fromkeys(split.note for split in reader.splits if split.note):
+            print(note)
+    if found.also:
+        print(f"it can also be read as {', '.join(found.also)}: vergence data check LAYOUT:{found.path}")
     for reader in found.others:
         print(f"not as {', '.join(reader.systems)} reads it: {reader.problems[0]}")
     for problem in found.problems:
         print(f"wrong: {problem}")
-    count = len(found.problems)
-    print(f"{found.path} is complete" if found.whole else f"{found.path} is not complete: {count} errors")
+    count = "1 error" if len(found.problems) == 1 else f"{len(found.problems):,} errors"
+    print(f"{found.path} is complete" if found.whole else f"{found.path} is not complete: {count}")
 
 
 def _row(split: SplitCheck) -> list[str]:

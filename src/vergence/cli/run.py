@@ -100,10 +100,11 @@ def _print(done: PaperRun, options: RunOptions) -> None:
         )
         return
     labelled = {settings.label(variant): row for variant, row in rows.items()}
+    first = next(iter(done.runs.values()))[0]
     counts = sorted({len(runs) for runs in done.runs.values()})
     several = f"mean of {counts[-1]} seeds" if len(counts) == 1 else f"means of {counts[0]} to {counts[-1]} seeds"
     seeds = several if counts[-1] > 1 else "one seed"
-    metrics_table(f"{done.system} {done.preset}, test data, {seeds}", settings.metrics, labelled)
+    metrics_table(f"{done.system} {done.preset}, {first.measured_on}, {seeds}", settings.metrics, labelled)
     if done.claims:
         claims_table(done.claims)
     print(f"report: {done.report}")

@@ -46,13 +46,16 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], cap
     """A table on standard output."""
     from rich.table import Table
 
-    shown = Table(title=escape(title), title_justify="left", header_style="bold")
+    shown = Table(header_style="bold")
     shown.caption, shown.caption_justify = escape(caption), "left"
     for number, column in enumerate(columns):
         shown.add_column(escape(column), overflow="fold", no_wrap=number == 0)
     for row in rows:
         shown.add_row(*map(escape, row))
-    console().print(shown)
+    out = console()
+    if title:
+        out.print(f"[italic]{escape(title)}[/]", highlight=False)
+    out.print(shown)
 
 
 def metrics_table(title: str, metrics: Mapping[str, Metric], rows: Mapping[str, Mapping[str, float]]) -> None:

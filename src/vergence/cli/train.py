@@ -12,6 +12,7 @@ from vergence import catalogue
 from vergence.cli.options import Output, joined, peek, read, take_name
 from vergence.cli.show import document, metrics_table
 from vergence.contract.config import to_json
+from vergence.contract.training import one_length, phases_of
 from vergence.core.errors import VergenceError
 from vergence.core.progress import show_progress
 from vergence.engine.distribute import launch, leads, under_torchrun
@@ -42,6 +43,7 @@ class TrainOptions:
 def train(args: Sequence[str]) -> int:
     old = _old_run(args)
     default, rest = _starting_point(args, old)
+    default = replace(default, config=one_length(default.config, _lengths(default.config, rest)))
     kind = joined(
         ("options", TrainOptions(default.preset, default.variant, default.init)),
         ("output", Output()),
@@ -60,6 +62,13 @@ def train(args: Sequence[str]) -> int:
     if order.runtime.devices * order.runtime.nodes > 1 and not under_torchrun():
         return launch(args, order.runtime, output.quiet)
     return _carry_out(order, old if options.resume else None, output, options.report, ["vergence", "train", *args])
+
+
+def _lengths(config: Any, args: Sequence[str]) -> dict[str, str]:
+    """The lengths of phases that the arguments give, by dotted name; what is no number is left to the parser."""
+    names = [f"{phase}.{field}" for phase in phases_of(config) for field in ("epochs", "steps")]
+    given = {name: peek(args, f"--{name}") or "" for name in names}
+    return {name: value for name, value in given.items() if value.isdecimal()}
 
 
 def _starting_point(args: Sequence[str], old: Run | None) -> tuple[Order, list[str]]:
@@ -117,6 +126,6 @@ def _carry_out(order: Order, old: Run | None, output: Output, report: bool, comm
         document({"run": str(run.folder), "metrics": metrics, "order": to_json(order)})
         return 0
     label = system.variants[order.variant].label if order.variant in system.variants else order.variant
-    metrics_table(f"{order.system} {order.preset}, test data", system.metrics, {label: metrics})
+    metrics_table(f"{order.system} {order.preset}, {run.measured_on}", system.metrics, {label: metrics})
     print(f"run: {run.folder}" + (f"\nreport: {run.folder / 'report.html'}" if report else ""))
     return 0

@@ -28,10 +28,17 @@ class About:
     summary: str
     key: str
     """Key of its BibTeX entry: "puy2020flot"."""
+    brief: str = ""
+    """What it does, in at most 38 characters: its entry in lists."""
     licence: str = "Apache-2.0"
     """Licence of this implementation."""
     intended_use: str = "Research and engineering on data that you may use."
     links: tuple[str, ...] = ()
+
+    @property
+    def does(self) -> str:
+        """What it does, in a few words."""
+        return self.brief or ", ".join(self.tasks)
 
     @property
     def citation(self) -> str:

@@ -46,6 +46,17 @@ class Layout:
     """Description of the files, for help and errors."""
 
 
+def told_by(data: Any, name: str) -> str:
+    """What a reader says about its data, also if others wrap it: ``note`` (how it was split) or ``split`` (the one that
+    it really is); empty if it says nothing."""
+    while hasattr(data, "__dict__"):
+        text = vars(data).get(name)
+        if isinstance(text, str) and text:
+            return text
+        data = vars(data).get("data")
+    return ""
+
+
 @dataclass(frozen=True)
 class Spread:
     """At most ``count`` samples of ``data``, spread evenly over it: a folder may be sorted by class."""

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from vergence.contract.about import About
 from vergence.contract.assets import Asset
 from vergence.contract.config import override
+from vergence.contract.training import one_length
 from vergence.core.errors import VergenceError, did_you_mean
 
 C = TypeVar("C")
@@ -148,7 +149,7 @@ class Settings(Generic[C]):
         config = self.presets[preset]
         if variant is not None:
             config = override(config, self.variants[variant].changes)
-        return override(config, changes or {})
+        return override(one_length(config, changes or {}), changes or {})
 
     def default_variant(self, preset: str) -> str:
         """The variant whose config equals the unchanged preset; the first variant if none does."""

@@ -9,6 +9,7 @@ those hooks alone, and a caller who asks for them gets one clear sentence. A met
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -42,6 +43,8 @@ class Task(Generic[C, F, M, D, R]):
 
     kind: type | None = None
     """In a system with several tasks: the type of ``config.data`` that selects this one."""
+    takes: Sequence[str] = ()
+    """In a system with several tasks: the inputs of its prediction, by field name; all of them if none are named."""
     layouts: Mapping[str, Layout] = {}
     """Readers of public data sets by name, as in ``--data cifar10:PATH``."""
 
@@ -181,6 +184,12 @@ class System(Task[C, F, M, D, R]):
     def needs_model(self, inputs: Any) -> bool:
         """Whether prediction on these inputs needs trained weights; False where the inputs name ready-made models."""
         return self.offers("build")
+
+    def inputs_of(self, config: C) -> Sequence[str]:
+        """The fields of ``Inputs`` that prediction takes with weights of this config."""
+        task, inputs = self.task(config), self.settings.inputs
+        names = [field.name for field in fields(inputs)] if inputs is not None else []
+        return [name for name in names if task is None or not task.takes or name in task.takes]
 
     # Task hooks, delegated to the task that the config selects --------------------------------------------------------
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -113,9 +114,9 @@ class Phase:
     """One phase of training with its own data, length and optimisers. Give `epochs` or `steps`."""
 
     epochs: int = 0
-    """Passes over the data."""
+    """Passes over the data; if given, they replace the preset's steps."""
     steps: int = 0
-    """Training steps, if the length is not given in epochs."""
+    """Training steps; if given, they replace the preset's epochs."""
     batch: int = 64
     """Batch size, over all processes."""
     accumulate: int = 1
@@ -164,3 +165,16 @@ def phases_of(config: Any) -> dict[str, Phase]:
     """A config's phases by field name, in the order they run."""
     found = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
     return {name: value for name, value in found.items() if isinstance(value, Phase)}
+
+
+def one_length(config: Any, given: Mapping[str, Any]) -> Any:
+    """The config without the other length of each phase that is given one: with ``train.steps``, ``train.epochs`` is
+    0."""
+    for name, phase in phases_of(config).items():
+        chosen = [field for field in ("epochs", "steps") if given.get(f"{name}.{field}", 0) not in (0, "0")]
+        if len(chosen) == 1:
+            alone = (
+                dataclasses.replace(phase, steps=0) if chosen == ["epochs"] else dataclasses.replace(phase, epochs=0)
+            )
+            config = dataclasses.replace(config, **{name: alone})
+    return config

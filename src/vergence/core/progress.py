@@ -78,8 +78,14 @@ class _Piece:
 
     def line(self) -> str:
         spent = time.monotonic() - self.began
+        if not self.done:
+            return f"{self.label}: {clock(spent)} so far"
         of = f"/{self.total}" if self.total else ""
-        left = f", {clock(spent / self.done * (self.total - self.done))} left" if self.total and self.done else ""
+        left = (
+            f", {clock(spent / self.done * (self.total - self.done))} left"
+            if self.total and self.done < self.total
+            else ""
+        )
         return f"{self.label}: {self.done}{of} in {clock(spent)}{left}  {_text(self.note)}".rstrip()
 
 
@@ -106,8 +112,8 @@ class Lines(Progress):
 
     def finish(self, task: int) -> None:
         piece = self.pieces.pop(task)
-        # A short task needs no line; if the last update showed one, there is nothing to add.
-        if time.monotonic() - piece.began >= 1 and piece.last_line != piece.done:
+        # A short task needs no line, nor one that counts nothing; if the last update showed one, that is enough.
+        if time.monotonic() - piece.began >= 1 and piece.done and piece.last_line != piece.done:
             self.say(piece.line())
 
     def say(self, text: str) -> None:
@@ -250,3 +256,10 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def about_minutes(minutes: float) -> str:
+    """A rough time in words: "about 1 minute", "about 1.5 minutes", "about 30 seconds"."""
+    if minutes < 1:
+        return f"about {round(60 * minutes)} seconds"
+    return f"about {minutes:.2g} minute{'' if f'{minutes:.2g}' == '1' else 's'}"

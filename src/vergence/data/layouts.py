@@ -44,13 +44,17 @@ def share(count: int, split: str, of: int = 4) -> int:
 
 def parse(source: str) -> tuple[str, Path]:
     """The layout and path that a source names."""
-    name, colon, rest = source.partition(":")
-    if not colon or len(name) == 1:  # a single letter is a Windows drive
-        name, rest = PLAIN, source
+    name, _, rest = source.partition(":") if is_named(source) else (PLAIN, "", source)
     try:
         return name, Path(rest).expanduser()
     except RuntimeError:  # the home of an unknown user
         return name, Path(rest)
+
+
+def is_named(source: str) -> bool:
+    """Whether a source names its layout; a single letter is a Windows drive."""
+    name, colon, _ = source.partition(":")
+    return bool(colon) and len(name) > 1
 
 
 def there(path: Path) -> bool:

@@ -11,6 +11,7 @@ from vergence import catalogue
 from vergence.contract.identity import Identity
 from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError
+from vergence.core.progress import about_minutes
 from vergence.engine.starters import one_line
 from vergence.engine.weights import load_model_of
 from vergence.runs.folder import runs
@@ -58,7 +59,7 @@ def nothing_here(system: AnySystem) -> str:
     name, minutes = system.about.name, system.settings.minutes
     if not system.trains:
         return f"no weights of {name} here: give --weights FILE, or make some with `vergence run {name}`"
-    took = f", about {minutes:g} minute{'' if minutes == 1 else 's'} on two cores" if minutes else ""
+    took = f", {about_minutes(minutes)} on two cores" if minutes else ""
     return (
         f"no weights of {name} here: give --weights FILE, or train some first with `vergence train {name}` (tiny{took})"
     )

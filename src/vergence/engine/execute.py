@@ -13,6 +13,7 @@ from torch import nn
 from vergence import catalogue
 from vergence.contract.config import to_json
 from vergence.contract.context import Context
+from vergence.contract.data import told_by
 from vergence.contract.identity import Identity
 from vergence.contract.system import AnySystem
 from vergence.core import memory
@@ -60,7 +61,8 @@ def _carry_on(run: Run, fabric: Fabric, progress: Progress, runtime: Runtime) ->
         with working(system, order.config, run.folder, runtime, progress, facts, fabric) as ctx:
             ctx.cancelled = stop if ctx.world == 1 else bool
             try:
-                data = system.prepare(ctx, system.data(ctx, "test"))
+                raw = system.data(ctx, "test")
+                data = system.prepare(ctx, raw)
                 if model is None and system.offers("build"):
                     model = _untrained(run, system, ctx, data)
                 evaluating = time.monotonic()
@@ -76,6 +78,7 @@ def _carry_on(run: Run, fabric: Fabric, progress: Progress, runtime: Runtime) ->
         samples_a_second=len(data) / max(time.monotonic() - evaluating, 1e-9),
         peak_memory=memory.peak(),
         threads=torch.get_num_threads(),
+        split=told_by(raw, "split") or "test",
     )
     if fabric.global_rank == 0:
         write_json(run.folder / "result.json", to_json(result))

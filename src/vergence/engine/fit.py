@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from vergence import catalogue
 from vergence.contract.assets import resolve
 from vergence.contract.config import to_json
-from vergence.contract.data import Data
+from vergence.contract.data import EMBEDDED, Data, source_of, told_by
 from vergence.contract.identity import Identity
 from vergence.contract.loader import BatchPlan
 from vergence.contract.system import AnySystem
@@ -37,8 +37,10 @@ from vergence.engine.devices import over_processes
 from vergence.engine.evaluate import run_evaluation
 from vergence.engine.record import Recorder
 from vergence.engine.signals import Stop
+from vergence.engine.small import Extent, extent, fitted
 from vergence.engine.stepper import NotFinite, Stepper
 from vergence.engine.weights import load_matching_weights, load_weights, metadata, read_identity
+from vergence.reading.tables import read_json
 from vergence.reading.weights import load_state, load_tensors
 from vergence.runs.folder import Run
 from vergence.runs.machine import Runtime
@@ -169,6 +171,7 @@ class Fit:
         ctx, place = self.ctx, self.place
         ctx.phase, ctx.epoch, ctx.step = name, place.epoch, place.step
         base = self._data("train") if data is None else data
+        declared, phase = phase, self._fitted(name, phase, base)
         if not resumed:
             ctx.rebuilt = None
             self._seed("start", name)
@@ -177,12 +180,27 @@ class Fit:
         self.stepper = Stepper(self.system, ctx, self.model, phase, self.fabric, memories)
         task = self.progress.start(self._label(name), phase.steps or None)
         try:
-            self._run_epochs(phase, base, task)
+            self._run_epochs(phase, declared, base, task)
         finally:
             self.progress.finish(task)
         self._end_phase(phase)
 
-    def _run_epochs(self, phase: Phase, base: Data, task: int) -> None:
+    def _fitted(self, name: str, phase: Phase, base: Data) -> Phase:
+        """The phase, fitted to its data if that is the user's own and small: embedded data trains as declared."""
+        if source_of(self.order.config) in (None, EMBEDDED) or not len(base) or self.system.offers("rebuild"):
+            return phase
+        settings = self.system.settings
+        variant = self.order.variant if self.order.variant in settings.variants else None
+        known = self.order.preset in settings.presets
+        usual = phases_of(settings.configure(self.order.preset, variant)).get(name, phase) if known else phase
+        free = getattr(base, "batches", None) is None
+        return fitted(name, phase, usual, len(base), lambda each: len(self._plan(each, base).epoch(0)), free)
+
+    def _plan(self, phase: Phase, data: Data) -> BatchPlan:
+        ctx, seed = self.ctx, (self.order.config.seed, self.ctx.phase)
+        return BatchPlan(data, phase.batch, seed, phase.drop_last, phase.accumulate, ctx.rank, ctx.world)
+
+    def _run_epochs(self, phase: Phase, declared: Phase, base: Data, task: int) -> None:
         ctx, place = self.ctx, self.place
         held_out: Data | None = None
         plan: BatchPlan | None = None
@@ -195,10 +213,18 @@ class Fit:
                 return
             if (place.batch == 0 and self._rebuild(base)) or plan is None:
                 current = base if ctx.rebuilt is None else self.system.rebuilt(ctx, base, ctx.rebuilt)
-                seed = (self.order.config.seed, ctx.phase)
-                plan = BatchPlan(current, phase.batch, seed, phase.drop_last, phase.accumulate, ctx.rank, ctx.world)
+                first, plan = plan is None, self._plan(phase, current)
+                if first:
+                    self._say_extent(extent(phase, len(current), len(plan.epoch(place.epoch)), declared))
                 stream = plan.stream(place.epoch, place.batch, ctx.workers)
             self._run_epoch(phase, plan, stream, task)
+
+    def _say_extent(self, found: Extent) -> None:
+        self.progress.say(f"{self._label(self.ctx.phase)}: {found}")
+        if self.leads:
+            path = self.run.folder / "training.json"
+            before = read_json(path) if path.exists() else {}
+            write_json(path, {**before, self.ctx.phase: to_json(found)})
 
     def _run_epoch(self, phase: Phase, plan: BatchPlan, stream: Iterator[Any], task: int) -> None:
         ctx, place = self.ctx, self.place
@@ -260,7 +286,10 @@ class Fit:
     # Data, evaluation, records and checkpoints ------------------------------------------------------------------------
 
     def _data(self, split: str) -> Data:
-        return self.system.prepare(self.ctx, self.system.data(self.ctx, split))
+        data = self.system.data(self.ctx, split)
+        if split == "train" and self.place.total == 0 and told_by(data, "note"):
+            self.progress.say(told_by(data, "note"))
+        return self.system.prepare(self.ctx, data)
 
     def _rebuild(self, base: Data) -> bool:
         if not self.system.offers("rebuild"):

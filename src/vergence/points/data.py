@@ -43,6 +43,8 @@ class Scenes:
     load: Callable[[Path], Scene]
     aligned: bool
     """Whether row i of both clouds is the same point."""
+    split: str = ""
+    """The split that the files came from, if another stands in for the one asked for."""
 
     def __len__(self) -> int:
         return len(self.files)
@@ -254,7 +256,7 @@ def read_folder(path: Path, split: str) -> Scenes:
     stands_in = {"train": ["train"], "val": ["val", "test"], "test": ["test", "val"]}[split]
     part = next((path / name for name in stands_in if (path / name).is_dir()), path / split)
     expected = f"{path.name}/{split}/*.npz with points1, points2 and flow"
-    return Scenes(tuple(_listed(part, "*.npz", expected)), _load_masked, aligned=False)
+    return Scenes(tuple(_listed(part, "*.npz", expected)), _load_masked, aligned=False, split=part.name)
 
 
 LAYOUTS = {

@@ -55,6 +55,10 @@ class LabelledFiles:
     """Crop of each picture; empty: whole pictures."""
     skipped: tuple[str, ...] = ()
     """One sentence per missing file that was left out."""
+    note: str = ""
+    """How the files were split, if they came in one piece."""
+    split: str = ""
+    """The split that the files came from, if another stands in for the one asked for."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -319,10 +323,12 @@ def _box(text: str) -> Box:
 
 
 def read_class_folders(path: Path, split: str) -> LabelledFiles:
-    """``PATH/<split>/<class>/*.jpg``. ``test`` may replace ``val`` and the other way round."""
+    """``PATH/<split>/<class>/*.jpg``, or ``PATH/<class>/*.jpg``, which are split by their names. ``test`` may replace
+    ``val`` and the other way round."""
     stands_in = {"train": ["train"], "val": ["val", "test"], "test": ["test", "val"]}
     try:
-        return LabelledFiles(*class_files(path, split, stands_in, find_images, "picture"))
+        found = class_files(path, split, stands_in, find_images, "picture")
+        return LabelledFiles(found.paths, found.labels, found.classes, note=found.note, split=found.split)
     except OSError as error:
         raise VergenceError(f"{error.filename or path} cannot be read: {error.strerror}") from error
 
@@ -333,5 +339,7 @@ LAYOUTS = {
     "cub": Layout(
         read_cub, "CUB_200_2011: images/, images.txt, image_class_labels.txt, train_test_split.txt, classes.txt"
     ),
-    "folder": Layout(read_class_folders, "folders train/<class>/<picture> and val/<class>/<picture>"),
+    "folder": Layout(
+        read_class_folders, "folders train/<class>/<picture> and val/<class>/<picture>, or <class>/<picture>"
+    ),
 }

@@ -46,7 +46,9 @@ def metrics_table(subject: Subject) -> Table | None:
         for variant, runs in subject.runs.items()
     )
     name = f"{subject.system.about.name}-{subject.preset}"
-    return Table(name, tuple(group for group, _ in parts), rows_shown, _note(max(counts), parts))
+    return Table(
+        name, tuple(group for group, _ in parts), rows_shown, _note(subject.first.measured_on, max(counts), parts)
+    )
 
 
 def _part(heading: str, style: Style, source: Source, variants: Sequence[str], metrics: Mapping[str, Metric]) -> Part:
@@ -83,9 +85,10 @@ def _count(seeds: int) -> str:
     return "1 seed" if seeds == 1 else f"{seeds} seeds"
 
 
-def _note(seeds: int, parts: Sequence[Part]) -> str:
+def _note(where: str, seeds: int, parts: Sequence[Part]) -> str:
     styles = {group.style for group, _ in parts}
-    note = ["Test data. " + ("Values of one seed." if seeds == 1 else "Mean ± standard deviation over seeds.")]
+    note = [f"{where[:1].upper()}{where[1:]}. "]
+    note[0] += "Values of one seed." if seeds == 1 else "Mean ± standard deviation over seeds."
     if "stored" in styles:
         note.append("Stored results are means ± standard deviations over more seeds of the same preset and data.")
     if "theirs" in styles:

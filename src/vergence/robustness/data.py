@@ -117,5 +117,7 @@ def read_labels(path: Path) -> dict[str, int]:
 
 LAYOUTS = {
     "nips2017": Layout(read_nips2017, "a folder with <ImageId>.png and a csv with the columns ImageId and TrueLabel"),
-    "folder": Layout(read_class_folders, "folders train/<class>/<picture> and val/<class>/<picture>"),
+    "folder": Layout(
+        read_class_folders, "folders train/<class>/<picture> and val/<class>/<picture>, or <class>/<picture>"
+    ),
 }

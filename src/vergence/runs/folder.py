@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from vergence.contract.config import differences, from_json, to_json
+from vergence.contract.data import EMBEDDED, source_of
 from vergence.core.errors import VergenceError
 from vergence.core.files import finite, lock, open_plain, refuse_link, remove_partials, replacing, write_json
 from vergence.reading.files import read_bytes
@@ -48,6 +49,8 @@ class Result:
     peak_memory: int | None = None
     """In bytes."""
     threads: int | None = None
+    split: str = "test"
+    """The split that the metrics were measured on: ``val`` where a data set has no ``test``."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,14 @@ class Run:
         """The metrics on the test data; empty until the run has finished."""
         result = self.result
         return {} if result is None else {k: math.nan if v is None else v for k, v in result.metrics.items()}
+
+    @property
+    def measured_on(self) -> str:
+        """The data that the metrics were measured on, in words."""
+        source, result = source_of(self.order.config), self.result
+        if source in (None, EMBEDDED):
+            return "test data"
+        return f"{result.split if result else 'test'} split of {source}"
 
     @property
     def weights(self) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -131,6 +132,21 @@ def _answers(item: _Item, claim: Claim) -> bool:
     seeds = tuple(sorted({need.seed for need in claim.needs}))
     same = f"{item.expected} ".startswith(f"{claim.sense} {claim.threshold:g} ")
     return same and item.environment.seeds == seeds and set(item.traces) in (set(), runs)
+
+
+def tally(name: str, root: Path | None = ROOT) -> dict[str, Counter[str]]:
+    """The number of stored results by kind of claim and verdict, read without importing the system."""
+    newest: dict[str, tuple[str, str, str]] = {}
+    for folder in (catalogue.folder(name) / "results", *([root / name] if root is not None else [])):
+        for item in _stored(folder / FILE):
+            judged, made = item.get("judgement"), item.get("environment")
+            if isinstance(judged, dict) and isinstance(made, dict):
+                found = (str(made.get("date", "")), str(item.get("kind")), str(judged.get("verdict")))
+                newest[item["id"]] = max(newest.get(item["id"], found), found, key=lambda each: each[0])
+    counts: dict[str, Counter[str]] = {}
+    for _, kind, verdict in newest.values():
+        counts.setdefault(kind, Counter())[verdict] += 1
+    return counts
 
 
 def _entry(name: str, claim: Claim, item: _Item | None, folders: Sequence[Path]) -> Entry:

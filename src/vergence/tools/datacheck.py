@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from vergence import catalogue
-from vergence.contract.data import EMBEDDED, Layout
+from vergence.contract.data import EMBEDDED, Layout, told_by
 from vergence.contract.settings import SPLITS
 from vergence.core.errors import Several, VergenceError, did_you_mean, reason
 from vergence.core.progress import Progress
-from vergence.data.layouts import find, parse, there
+from vergence.data.archives import is_archive, unpacked
+from vergence.data.images import SUFFIXES
+from vergence.data.layouts import PLAIN, find, is_named, parse, there
+from vergence.data.video import SUFFIXES as VIDEOS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 BATCH = 16
+MOST_FILES = 2000
+"""Files that are looked at to guess what a folder holds."""
+Known = dict[str, list[tuple[Layout, list[str]]]]
+"""Readers by name of the layout, each with the systems that share it."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,8 @@ class SplitCheck:
     """Samples of the rarest and of the most frequent class."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """Contents of a sample: type and range of sizes, by place."""
+    note: str = ""
+    """What the reader says about its files, such as how they were split."""
     problems: tuple[str, ...] = ()
 
 
@@ -68,6 +79,10 @@ class DataCheck:
     """Readers that could open it; if there are none, all readers of the layout."""
     others: tuple[ReaderCheck, ...] = ()
     """Readers of a layout of this name that cannot open this data."""
+    guessed: bool = False
+    """Whether the layout was guessed from the files."""
+    also: tuple[str, ...] = ()
+    """Other layouts that could be meant, each with its systems."""
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -79,12 +94,15 @@ class DataCheck:
 
 
 def check(source: str, system: str = "", workers: int = 0, progress: Progress | None = None) -> DataCheck:
-    """Read all of ``LAYOUT:PATH`` with every reader of that layout, or with the reader of one system."""
+    """Read all of ``LAYOUT:PATH`` with every reader of that layout, or with the reader of one system; the layout of a
+    plain ``PATH`` is guessed."""
     shown = progress or Progress()
     if source == EMBEDDED:
         raise VergenceError("embedded data is generated, not read: there is nothing to check")
     name, path = parse(source)
     known = _layouts([system] if system else catalogue.names(), shown)
+    if not is_named(source):
+        return _guess(path, known, workers, shown)
     if name not in known:
         whose = f"{system} has" if system else "there is"
         raise VergenceError(f"{whose} no layout {name!r} to read {source!r} with{did_you_mean(name, known)}")
@@ -101,15 +119,52 @@ def check(source: str, system: str = "", workers: int = 0, progress: Progress | 
     return DataCheck(name, path, opened or tuple(readers), others)
 
 
+def _guess(path: Path, known: Known, workers: int, progress: Progress) -> DataCheck:
+    """Check a path with the layout that it looks like most."""
+    if not there(path):
+        raise VergenceError(f"{path} does not exist")
+    root = unpacked(path) if is_archive(path) else path
+    listed = [(name, layout, systems) for name, groups in known.items() for layout, systems in groups]
+    ranked, holds = [], _contents(root)
+    for name, layout, systems in progress.track(listed, "layouts"):
+        opened = sum(_opened(layout, root, split)[0] is not None for split in SPLITS)
+        likeness = (opened > 0, names_found(layout.about, root), opened, name == PLAIN, holds in layout.about)
+        ranked.append((likeness, name, layout, systems))
+    ranked.sort(key=lambda each: each[0], reverse=True)
+    likeness, name, layout, systems = ranked[0]
+    if not any((likeness[0], likeness[1] >= 1, likeness[4])):
+        raise VergenceError(f"{path} looks like no layout that is known here: vergence train NAME --help lists them")
+    also = tuple(f"{n} ({', '.join(s)})" for each, n, _, s in ranked[1:] if each[0] and each[2] == likeness[2])
+    return DataCheck(name, path, (_read(layout, systems, root, workers, progress),), (), True, also)
+
+
+def names_found(about: str, root: Path) -> float:
+    """How many of the names in a layout's description are those of files or folders in a folder; the names of splits,
+    which many layouts have, count little."""
+    names = {word.rstrip(".-/") for word in re.findall(r"[\w.-]+", about)}
+    present = [name for name in names if len(name) > 2 and there(root / name)] if root.is_dir() else []
+    return sum(0.1 if name in SPLITS else 1.0 for name in present)
+
+
+def _contents(root: Path) -> str:
+    """What a folder holds, by the suffixes of its first files, in the word that descriptions of layouts use."""
+    suffixes = Counter(p.suffix.lower() for p in islice(root.rglob("*"), MOST_FILES) if p.is_file())
+    words = dict.fromkeys(SUFFIXES, "picture") | dict.fromkeys(VIDEOS, "video")
+    counts: Counter[str] = Counter()
+    for suffix, count in suffixes.items():
+        counts[words.get(suffix, suffix or "?")] += count
+    return counts.most_common(1)[0][0] if counts else "?"
+
+
 def layouts() -> dict[str, tuple[str, ...]]:
     """The names of all layouts, and the systems that know each."""
     known = _layouts(catalogue.names(), Progress())
     return {name: tuple(s for _, systems in known[name] for s in systems) for name in sorted(known)}
 
 
-def _layouts(names: list[str], progress: Progress) -> dict[str, list[tuple[Layout, list[str]]]]:
+def _layouts(names: list[str], progress: Progress) -> Known:
     """Readers by name of the layout, each with the systems that share it."""
-    known: dict[str, list[tuple[Layout, list[str]]]] = {}
+    known: Known = {}
     for name in names:
         try:
             layouts = catalogue.load(name).layouts
@@ -143,7 +198,7 @@ def _read(layout: Layout, systems: list[str], path: Path, workers: int, progress
             splits.append(SplitCheck(split, len(data), same_as=twin))
         else:
             splits.append(_walk(data, split, workers, progress))
-    rooms = tuple(dict.fromkeys(_room(name) for name in systems))
+    rooms = tuple(dict.fromkeys(catalogue.room(name) for name in systems))
     return ReaderCheck(tuple(systems), rooms, layout.about, tuple(splits))
 
 
@@ -184,7 +239,8 @@ def _walk(data: Any, split: str, workers: int, progress: Progress) -> SplitCheck
     classes, per_class = _classes(data, counts)
     described = {place: part.text() for place, part in parts.items()}
     described |= {place: f"integers from {min(c)} to {max(c)}" for place, c in counts.items()}
-    return SplitCheck(split, len(data), "", classes, per_class, described, tuple(dict.fromkeys(problems)))
+    found = tuple(dict.fromkeys(problems))
+    return SplitCheck(split, len(data), "", classes, per_class, described, told_by(data, "note"), found)
 
 
 def _classes(data: Any, counts: Mapping[str, Counter[int]]) -> tuple[int | None, tuple[int, int] | None]:
@@ -292,11 +348,6 @@ class _Part:
             return f"{self.kind} of {' or '.join(map(str, sorted(self.ranks)))} dimensions"
         sizes = [str(a) if a == b else f"{a} to {b}" for a, b in zip(self.low, self.high, strict=True)]
         return f"{self.kind} ({', '.join(sizes)})"
-
-
-def _room(name: str) -> str:
-    module = catalogue.modules()[name].split(".")
-    return module[1] if module[0] == "vergence" and len(module) > 2 else module[0]
 
 
 def _told(error: BaseException) -> str:

@@ -104,6 +104,8 @@ class Tracks:
     """vot: the range of lengths for EAO, if the challenge defines it."""
     whole: int = 0
     """Number of sequences of the whole data set (0: those present)."""
+    split: str = ""
+    """The split that the files came from, if another stands in for the one asked for."""
 
     @cached_property
     def _ends(self) -> list[int]:

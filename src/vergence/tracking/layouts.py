@@ -112,7 +112,11 @@ def _read_got10k(path: Path, split: str) -> Tracks:
     root = path / ("train" if split == "train" else "val")
     root = root if root.is_dir() else path
     folders = _listed_folders(root, r"GOT-10k_\w+", f"{root.name}/GOT-10k_*/00000001.jpg and groundtruth.txt")
-    return Tracks(tuple(read_all(partial(_got10k, folder) for folder in folders)), "got10k")
+    return Tracks(
+        tuple(read_all(partial(_got10k, folder) for folder in folders)),
+        "got10k",
+        split=root.name if root != path else "",
+    )
 
 
 def _got10k(folder: Path) -> Track:
@@ -301,7 +305,8 @@ def read_folder(path: Path, split: str) -> Tracks:
     folders = [f for f in ([root] if _truth(root) else _folders(root)) if _truth(f)]
     if not folders:
         raise VergenceError(f"{root} has no sequences: expected folders of frames with a groundtruth.txt")
-    return Tracks(tuple(read_all(partial(_own, folder) for folder in folders)))
+    name = split if root == path else root.name
+    return Tracks(tuple(read_all(partial(_own, folder) for folder in folders)), split=name)
 
 
 def _truth(folder: Path) -> Path | None:

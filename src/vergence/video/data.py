@@ -41,6 +41,10 @@ class Labelled:
     classes: tuple[str, ...]
     listed: Path | None = None
     """The file that lists the videos."""
+    note: str = ""
+    """How the videos were split, if they came in one piece."""
+    split: str = ""
+    """The split that the files came from, if another stands in for the one asked for."""
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -44,8 +44,9 @@ def _checked(read: Callable[..., Labelled]) -> Callable[..., Labelled]:
 
 @_checked
 def read_class_folders(path: Path, split: str) -> Labelled:
-    """``PATH/<split>/<class>/`` with video files or folders of frames."""
-    return Labelled(*class_files(path, split, STANDS_IN, _videos, "video"))
+    """``PATH/<split>/<class>/`` with video files or folders of frames, or ``PATH/<class>/``, split by their names."""
+    found = class_files(path, split, STANDS_IN, _videos, "video")
+    return Labelled(found.paths, found.labels, found.classes, note=found.note, split=found.split)
 
 
 def _videos(folder: Path) -> list[Path]:
@@ -276,7 +277,7 @@ LAYOUTS = {
     "something": Layout(read_something, "something-something-v2-*.json and 20bn-something-something-v2/<id>.webm"),
     "ucf101": Layout(partial(read_ucf101, fold=1), "UCF-101/<Class>/*.avi and ucfTrainTestlist/*.txt"),
     "hmdb51": Layout(partial(read_hmdb51, fold=1), "hmdb51_org/<class>/*.avi and testTrainMulti_7030_splits/*.txt"),
-    "folder": Layout(read_class_folders, "folders train/<class>/<video> and val/<class>/<video>"),
+    "folder": Layout(read_class_folders, "folders train/<class>/<video> and val/<class>/<video>, or <class>/<video>"),
 }
 
 

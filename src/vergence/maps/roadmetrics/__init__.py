@@ -8,6 +8,7 @@ ABOUT = About(
     authors=("Leonardo Citraro", "Mateusz Koziński", "Pascal Fua"),
     venue="ECCV 2020",
     tasks=("road network evaluation",),
+    brief="scores road maps against a reference",
     summary=(
         "The usual scores of a predicted road map each overlook some kind of mistake. Three that do not compare "
         "edge-disjoint paths (OPT-P), junctions and dead ends (OPT-J), and sub-graphs around random points, matched "

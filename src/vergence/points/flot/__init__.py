@@ -8,6 +8,7 @@ ABOUT = About(
     authors=("Gilles Puy", "Alexandre Boulch", "Renaud Marlet"),
     venue="ECCV 2020",
     tasks=("scene flow",),
+    brief="scene flow between two point clouds",
     summary=(
         "Two point clouds of one scene, an instant apart, give one motion vector for every point of the first. Points "
         "are matched by an unrolled, relaxed optimal transport between learnt features, and a small network refines "

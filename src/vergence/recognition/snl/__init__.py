@@ -8,6 +8,7 @@ ABOUT = About(
     authors=("Lei Zhu", "Qi She", "Duo Li", "Yanye Lu", "Xuejing Kang", "Jie Hu", "Changhu Wang"),
     venue="ICCV 2021",
     tasks=("image classification", "action recognition", "video re-identification"),
+    brief="nonlocal blocks for image recognition",
     summary=(
         "A layer in which every position of a feature map attends to every other is a graph filter, defined by its "
         "affinity, normalisation and filter. The spectral nonlocal block (SNL) uses a symmetric affinity and a "

@@ -8,6 +8,7 @@ ABOUT = About(
     authors=("Ziye Chen", "Mingming Gong", "Lingjuan Ge", "Bo Du"),
     venue="IJCAI 2020",
     tasks=("person re-identification", "retrieval"),
+    brief="finds a person again across cameras",
     summary=(
         "Self-attention that is affordable in the early stages of a network: landmarks, averaged over a grid, attend "
         "to all positions, and a low-rank approximation spreads the result back to each position. Evaluated on "

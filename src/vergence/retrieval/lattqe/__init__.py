@@ -8,6 +8,7 @@ ABOUT = About(
     authors=("Albert Gordo", "Filip Radenovic", "Tamara Berg"),
     venue="ECCV 2020",
     tasks=("image retrieval", "query expansion"),
+    brief="image retrieval with expanded queries",
     summary=(
         "A small transformer attends to a query's descriptor and those of its nearest neighbours, and predicts the "
         "weight of each neighbour in the expanded query. It helps with few neighbours and with many, and the same "

@@ -8,6 +8,7 @@ ABOUT = About(
     authors=("Lianli Gao", "Qilong Zhang", "Jingkuan Song", "Xianglong Liu", "Heng Tao Shen"),
     venue="ECCV 2020",
     tasks=("adversarial robustness",),
+    brief="attacks that test a classifier",
     summary=(
         "How much of a classifier's accuracy survives perturbations made with other networks. The patch-wise iterative "
         "attack (PI-FGSM) takes larger steps than its budget allows and projects the excess to neighbouring pixels; it "

@@ -8,6 +8,7 @@ ABOUT = About(
     authors=("Yizhou Zhao", "Zhenyang Li", "Xun Guo", "Yan Lu"),
     venue="NeurIPS 2022",
     tasks=("video action recognition",),
+    brief="recognises actions by aligned patches",
     summary=(
         "Temporal attention at each position of a video is cheap, but moving objects leave their position. ATA first "
         "reorders the patches of each frame to match those of the frame before (an optimal assignment), and restores "

@@ -37,6 +37,7 @@ AT_ONCE = 32
 
 class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
     kind = Pictures
+    takes = ("images", "points")
     layouts = LAYOUTS
 
     def embedded(self, config: Config) -> str:

@@ -43,6 +43,7 @@ _DOWN = [(0.5, 0.15), (0.5, 0.4), (0.5, 0.75)]
 
 class TrackletTask(Task[Config, Classes, ResNetTP, Clips, Matches]):
     kind = Tracklets
+    takes = ("query", "gallery", "top", "points")
     layouts = {"tracklets" if name == "folder" else name: layout for name, layout in LAYOUTS.items()}
 
     def embedded(self, config: Config) -> str:

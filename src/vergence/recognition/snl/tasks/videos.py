@@ -40,6 +40,7 @@ SHOWN = 4
 
 class VideoTask(Task[Config, Classes, Network, Clips, Labels]):
     kind = Footage
+    takes = ("videos", "points")
     layouts = {"ucf101": LAYOUTS["ucf101"], "hmdb51": LAYOUTS["hmdb51"], "videos": LAYOUTS["folder"]}
 
     def embedded(self, config: Config) -> str:
