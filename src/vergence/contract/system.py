@@ -182,6 +182,10 @@ class System(Task[C, F, M, D, R]):
         """Whether prediction on these inputs needs trained weights; False where the inputs name ready-made models."""
         return self.offers("build")
 
+    def does_without(self, inputs: Any) -> bool:
+        """Whether prediction on these inputs, which would use trained weights, also works if there are none."""
+        return False
+
     # Task hooks, delegated to the task that the config selects --------------------------------------------------------
 
     def task(self, config: C) -> Task[C, F, M, D, R] | None:

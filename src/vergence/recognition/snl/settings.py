@@ -190,11 +190,19 @@ class Config:
 
 
 @dataclass(frozen=True)
+class Facts(Classes):
+    """The classes; ImageNet's without weights of one's own."""
+
+    classes: int = 1000
+
+
+@dataclass(frozen=True)
 class Inputs:
     """Pictures or videos to classify, or a query tracklet; and points whose attention is drawn."""
 
     images: Images
-    """Picture files, for weights of a picture classifier."""
+    """Picture files, for weights of a picture classifier; without weights, for a network trained on ImageNet (the extra
+    `pretrained`)."""
     videos: Videos = ()
     """Video files or folders of frames, for weights of a video classifier."""
     query: Folder | None = None
@@ -366,7 +374,7 @@ SETTINGS = Settings(
     PRESETS,
     VARIANTS,
     METRICS,
-    facts=Classes,
+    facts=Facts,
     inputs=Inputs,
     assets={"resnet50": RESNET50},
     reported=REPORTED,

@@ -15,8 +15,8 @@ from vergence.contract.inputs import Artifact
 from vergence.contract.result import Result
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.files import replacing, write_table
-from vergence.data.images import read_image, scaled
 from vergence.data.imagenet import words
+from vergence.data.images import read_image, scaled
 from vergence.nn.efficientnet_lite import LITE
 from vergence.robustness.attacks import logits_of, quantised
 from vergence.robustness.classifiers import Zoo, pretrained

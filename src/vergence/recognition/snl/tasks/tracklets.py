@@ -16,7 +16,6 @@ from vergence.contract.inputs import Artifact, Point
 from vergence.contract.system import Task
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_table
-from vergence.data.classes import Classes
 from vergence.data.images import find_images, fitted
 from vergence.data.layouts import read, share
 from vergence.drawing.grid import grid
@@ -25,7 +24,7 @@ from vergence.nn import ResNetTP
 from vergence.ops.triplet import batch_hard
 from vergence.recognition.snl.pictures import Attended, attended, clip_rows, spectra
 from vergence.recognition.snl.predict import Matches, Shares
-from vergence.recognition.snl.settings import Config, Inputs, Tracklets
+from vergence.recognition.snl.settings import Config, Facts, Inputs, Tracklets
 from vergence.recognition.snl.tasks import Ctx, asked, say_left_out
 from vergence.reid import page
 from vergence.reid.data import judged
@@ -41,7 +40,7 @@ _DOWN = [(0.5, 0.15), (0.5, 0.4), (0.5, 0.75)]
 """Three points down the middle of a person: usually head, top and legs."""
 
 
-class TrackletTask(Task[Config, Classes, ResNetTP, Clips, Matches]):
+class TrackletTask(Task[Config, Facts, ResNetTP, Clips, Matches]):
     kind = Tracklets
     layouts = {"tracklets" if name == "folder" else name: layout for name, layout in LAYOUTS.items()}
 
@@ -72,10 +71,10 @@ class TrackletTask(Task[Config, Classes, ResNetTP, Clips, Matches]):
             return BalancedClips(tracklets, view, view.frames, each=view.each)
         return Clips(tracklets, view, view.frames, view.most)
 
-    def facts(self, ctx: Ctx, data: Clips) -> Classes:
-        return Classes(len(set(data.data.identities)))
+    def facts(self, ctx: Ctx, data: Clips) -> Facts:
+        return Facts(len(set(data.data.identities)))
 
-    def example(self, config: Config, facts: Classes, batch: int = 1) -> tuple[Tensor, ...]:
+    def example(self, config: Config, facts: Facts, batch: int = 1) -> tuple[Tensor, ...]:
         view = asked(config, Tracklets)
         return (torch.zeros(batch, view.frames, 3, view.height, view.width),)
 
