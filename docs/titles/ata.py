@@ -8,13 +8,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from matplotlib import colormaps
-from titles.canvas import Canvas, badge, photograph, quarters
 from torch import Tensor
 
+from titles.canvas import Canvas, badge, photograph, quarters
 from vergence.data.images import resized, scaled
+from vergence.nn.probe import caught
 from vergence.ops.alignment import order
 from vergence.recognition.snl.photographs import ready_network
-from vergence.nn.probe import caught
 
 CAPTION = (
     "Alignment of the patches of neighbouring frames, which needs no training, on features of EfficientNet-Lite0: a cup "

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from titles.canvas import INK, Canvas, badge, photograph, pixels, quarters
-
 import vergence
+from titles.canvas import INK, Canvas, badge, photograph, pixels, quarters
 from vergence.drawing.figure import GREEN, RED
 
 CAPTION = (

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from titles.canvas import GAP, HEIGHT, INK, TEXT, Canvas, badge, photograph, quarters
 
 import vergence
+from titles.canvas import HEIGHT, INK, TEXT, Canvas, badge, photograph, quarters
 from vergence.drawing.figure import GREY, ORANGE
 from vergence.tracking.natural import Ground, seen
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch.nn.functional as F
-from titles.canvas import Canvas, badge, photograph, pixels, quarters
 
 import vergence
+from titles.canvas import Canvas, badge, photograph, pixels, quarters
 from vergence.recognition.snl.photographs import PLACE, shown_heat
 
 CAPTION = (

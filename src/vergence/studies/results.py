@@ -33,8 +33,8 @@ LARGEST = 150_000
 """Maximum size of a stored picture in bytes: it is part of every install."""
 WIDEST = 1400
 """Maximum width and height of a stored picture in pixels."""
-COLOURS = (256, 96, 40)
-"""Palette sizes tried, until a stored picture is small enough."""
+COLOURS = (256, 128)
+"""Palette sizes tried, until a stored picture is small enough; fewer would spoil photographs."""
 
 
 @dataclass(frozen=True)
