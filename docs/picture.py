@@ -23,7 +23,7 @@ from vergence.studies.results import store_picture
 
 
 def main() -> None:
-    *names, folder = sys.argv[1:-2] + [sys.argv[-1]] if "--try" in sys.argv else [*sys.argv[1:], ""]
+    *names, folder = [*sys.argv[1:-2], sys.argv[-1]] if "--try" in sys.argv else [*sys.argv[1:], ""]
     if not names:
         sys.exit(__doc__)
     torch.set_num_threads(1)

@@ -17,9 +17,9 @@ from vergence.ops.alignment import order
 from vergence.recognition.snl.photographs import ready_network
 
 CAPTION = (
-    "Alignment of the patches of neighbouring frames, which needs no training, on features of EfficientNet-Lite0: a cup "
-    "(scikit-image's photograph) moves over gravel. A colour follows a patch from frame to frame, a line shows where it came "
-    "from; attention over time runs along these tracks."
+    "Alignment of patches between neighbouring frames, which needs no training, here on features of EfficientNet- "
+    "Lite0: a cup cut from a photograph moves over another one (both scikit-image's). A colour follows a patch "
+    "from frame to frame; attention over time runs along such tracks."
 )
 PATCH, ROWS, COLUMNS = 16, 20, 30
 FRAMES = 4

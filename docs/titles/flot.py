@@ -13,7 +13,7 @@ from vergence.core.seeding import generator
 from vergence.points.streets import street
 
 CAPTION = (
-    "A rendered street (not from training) scanned twice from a moving car, a tenth of a second apart, both "
+    "A rendered street (not from training) scanned twice from a moving car, a tenth of a second apart: both "
     "scans, and the first one moved by the flow that the starter weights predict."
 )
 GROUND, FIRST, SECOND, MOVED = "#0d1420", "#4da6ff", "#ffa63d", "#5fe08a"

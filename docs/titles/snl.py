@@ -11,8 +11,9 @@ from titles.canvas import Canvas, badge, photograph, pixels, quarters
 from vergence.recognition.snl.photographs import PLACE, shown_heat
 
 CAPTION = (
-    "Where a circled point looks: a Gaussian nonlocal block without parameters on EfficientNet-Lite0's features of two "
-    "photographs (scikit-image). Bright: much weight; the scale ends at the 99th percentile. No block was trained for it."
+    "Where a clicked point looks: the attention of a Gaussian nonlocal block without parameters on EfficientNet- "
+    "Lite0's features of two photographs (scikit-image). The scale ends at the 99th percentile. No block was "
+    "trained."
 )
 CLICKS = {"chelsea.png": (170, 115, "eye"), "motorcycle_left.png": (590, 425, "tyre")}
 
