@@ -47,5 +47,5 @@ def wall() -> Image.Image:
 
 
 if __name__ == "__main__":
-    wall().quantize(256).save(PLACE, optimize=True)
+    wall().quantize(256, kmeans=2).save(PLACE, optimize=True)
     print(f"{PLACE.name}: {PLACE.stat().st_size / 1000:.0f} kB")

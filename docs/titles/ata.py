@@ -1,4 +1,4 @@
-"""Matched patches follow a cup that moves over gravel."""
+"""Matched patches follow a cup that moves over bricks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHAPES = ((276.0, 222.0, 206.0, 162.0), (292.0, 116.0, 122.0, 100.0))
 def frames() -> Tensor:
     """Frames (T, 3, H, W) in [0, 1]."""
     height, width = ROWS * PATCH, COLUMNS * PATCH
-    ground = resized(scaled(photograph("gravel.png")), width, width)[:, :height].expand(3, -1, -1)
+    ground = resized(scaled(photograph("brick.png")), width, width)[:, :height].expand(3, -1, -1)
     cup = scaled(photograph("coffee.png"))
     y, x = torch.meshgrid(torch.arange(400.0), torch.arange(600.0), indexing="ij")
     inside = [1 - ((x - cx) / across) ** 2 - ((y - cy) / down) ** 2 for cx, cy, across, down in SHAPES]

@@ -176,7 +176,7 @@ def age(name: str, stored: StoredRun | StoredBench) -> str:
 def _fits(image: Image.Image, colours: int, path: Path) -> bool:
     from PIL import Image
 
-    image.quantize(colours, dither=Image.Dither.NONE).save(path, format="PNG", optimize=True)
+    image.quantize(colours, kmeans=2, dither=Image.Dither.NONE).save(path, format="PNG", optimize=True)
     return path.stat().st_size <= LARGEST
 
 
