@@ -111,10 +111,10 @@ class Demo:
             raise
 
     def _weights(self, id: str, inputs: Any) -> Path | None:
-        """The path of listed weights; no other file is opened. None if the system can do without."""
+        """The path of listed weights; no other file is opened. None if none are named and the system can do without."""
         listed = shelf.weights(self.name, self.gallery.runs)
         chosen = next((w.path for w in listed if w.id == id), listed[0].path if listed and not id else None)
-        if chosen is None and not self.system.does_without(inputs):
+        if chosen is None and (id or not self.system.does_without(inputs)):
             raise VergenceError(f"there are no trained weights of {self.name} yet: train some first")
         return chosen
 
