@@ -14,7 +14,7 @@ from titles.canvas import Canvas, badge, photograph, quarters
 from vergence.data.images import resized, scaled
 from vergence.nn.probe import caught
 from vergence.ops.alignment import order
-from vergence.recognition.snl.photographs import ready_network
+from vergence.recognition.snl.tasks.photographs import ready_network
 
 CAPTION = (
     "Alignment of patches between neighbouring frames, which needs no training, here on features of EfficientNet- "

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 import vergence
 from titles.canvas import Canvas, badge, photograph, pixels, quarters
-from vergence.recognition.snl.photographs import PLACE, shown_heat
+from vergence.recognition.snl.tasks.photographs import PLACE, shown_heat
 
 CAPTION = (
     "Where a clicked point looks: the attention of a Gaussian nonlocal block without parameters on EfficientNet- "

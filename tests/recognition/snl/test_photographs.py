@@ -8,8 +8,7 @@ from PIL import Image
 
 from vergence.cli.main import main
 from vergence.nn.efficientnet_lite import EfficientNetLite
-from vergence.recognition.snl import photographs
-from vergence.recognition.snl.tasks import pictures
+from vergence.recognition.snl.tasks import photographs, pictures
 
 
 @pytest.fixture
