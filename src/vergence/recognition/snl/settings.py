@@ -13,8 +13,7 @@ from vergence.contract.settings import Learns, Metric, Published, Reported, Sett
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.data.assets import RESNET50
-from vergence.data.classes import Classes
-from vergence.recognition.settings import LEAST, PictureView
+from vergence.recognition.settings import LEAST, Facts, PictureView
 from vergence.recognition.snl import ABOUT
 from vergence.reid.settings import PersonView
 from vergence.video.settings import ClipView, Scene
@@ -187,13 +186,6 @@ class Config:
         what, names = _BACKBONES[type(self.data)]
         if self.model.backbone not in names:
             raise VergenceError(f"{self.model.backbone} does not take {what}: expected {', '.join(names)}")
-
-
-@dataclass(frozen=True)
-class Facts(Classes):
-    """The classes; ImageNet's without weights of one's own."""
-
-    classes: int = 1000
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import Any
 from torch import Tensor
 
 from vergence.contract.system import System
+from vergence.recognition.settings import Facts
 from vergence.recognition.snl.claims import CLAIMS
 from vergence.recognition.snl.model import Network, build, load_backbone
-from vergence.recognition.snl.settings import SETTINGS, Config, Facts, Inputs
+from vergence.recognition.snl.settings import SETTINGS, Config, Inputs
 from vergence.recognition.snl.tasks.pictures import PictureTask
 from vergence.recognition.snl.tasks.tracklets import TrackletTask
 from vergence.recognition.snl.tasks.videos import VideoTask

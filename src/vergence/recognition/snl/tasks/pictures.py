@@ -21,11 +21,11 @@ from vergence.data.layouts import read, share
 from vergence.drawing.grid import Panel, grid
 from vergence.metrics import topk_accuracy
 from vergence.recognition.data import LAYOUTS, Viewed, middle, read_cub
-from vergence.recognition.settings import PictureView
+from vergence.recognition.settings import Facts, PictureView
 from vergence.recognition.snl.model import Network, attention
 from vergence.recognition.snl.pictures import Look, inside, spectra
 from vergence.recognition.snl.predict import Labels, Shares, labels_table
-from vergence.recognition.snl.settings import Config, Facts, Inputs, Pictures
+from vergence.recognition.snl.settings import Config, Inputs, Pictures
 from vergence.recognition.snl.tasks import Ctx, accuracies, asked, labelled, say_left_out
 from vergence.recognition.snl.tasks.photographs import PLACE, looked, ready_network, shown_heat, whole_shares
 from vergence.recognition.synth import Relations, relations, sizes

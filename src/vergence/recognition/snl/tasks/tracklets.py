@@ -22,9 +22,10 @@ from vergence.drawing.grid import grid
 from vergence.metrics.ranking import distances, rank_descriptors
 from vergence.nn import ResNetTP
 from vergence.ops.triplet import batch_hard
+from vergence.recognition.settings import Facts
 from vergence.recognition.snl.pictures import Attended, attended, clip_rows, spectra
 from vergence.recognition.snl.predict import Matches, Shares
-from vergence.recognition.snl.settings import Config, Facts, Inputs, Tracklets
+from vergence.recognition.snl.settings import Config, Inputs, Tracklets
 from vergence.recognition.snl.tasks import Ctx, asked, say_left_out
 from vergence.reid import page
 from vergence.reid.data import judged

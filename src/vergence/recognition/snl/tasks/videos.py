@@ -18,10 +18,11 @@ from vergence.core.files import unused
 from vergence.data.layouts import read, share
 from vergence.data.video import Video, open_video
 from vergence.drawing.grid import grid
+from vergence.recognition.settings import Facts
 from vergence.recognition.snl.model import Network
 from vergence.recognition.snl.pictures import Attended, attended, clip_rows, inside, spectra
 from vergence.recognition.snl.predict import Labels, labels_table
-from vergence.recognition.snl.settings import Config, Facts, Footage, Inputs
+from vergence.recognition.snl.settings import Config, Footage, Inputs
 from vergence.recognition.snl.tasks import Ctx, accuracies, asked, labelled, say_left_out
 from vergence.video.data import Clips, Sample, Videos, evaluation_clips, even_places, middle_clip
 from vergence.video.layouts import FOLDED, LAYOUTS
