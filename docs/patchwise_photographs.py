@@ -24,6 +24,7 @@ from PIL import Image
 from vergence.contract.claims import Needs
 from vergence.core.files import write_json, write_text
 from vergence.core.progress import show_progress
+from vergence.data.imagenet import words
 from vergence.data.images import centre, read_image, scaled
 from vergence.data.layouts import find
 from vergence.robustness.classifiers import pretrained
@@ -128,7 +129,7 @@ def draw() -> None:
 @torch.no_grad()
 def shown(label, images, changed, networks, truth) -> Shown:
     answers = {name: network(changed).argmax(1) for name, network in networks.items()}
-    said = {name: list(map(str, found.tolist())) for name, found in answers.items()}
+    said = {name: [words()[label] for label in found.tolist()] for name, found in answers.items()}
     return Shown(label, images, changed, 16 / 255, said, {n: (f == truth).tolist() for n, f in answers.items()})
 
 

@@ -249,11 +249,11 @@ def test_a_wrong_input_leaves_nothing_behind(gallery):
 
 
 def test_without_weights_the_offer_names_the_minutes(gallery, tmp_path):
-    demo = Demo(gallery, catalogue.load("snl"))
-    assert "about 2 minutes" in demo.offer()
+    assert "about 2 minutes" in Demo(gallery, catalogue.load("snl")).offer()
     Image.new("RGB", (8, 8)).save(gallery.uploads / "a.png")
-    with pytest.raises(VergenceError, match="no trained weights of snl yet"):
-        demo.begin({"images": [str(gallery.uploads / "a.png")]}, "")
+    demo, pictures = Demo(gallery, catalogue.load("csalr")), [str(gallery.uploads / "a.png")]
+    with pytest.raises(VergenceError, match="no trained weights of csalr yet"):
+        demo.begin({"query": pictures, "gallery": pictures}, "")
 
 
 @pytest.mark.parametrize("id", ["../../etc", "/etc/passwd", "no-such-run"])

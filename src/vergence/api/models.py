@@ -65,7 +65,8 @@ class Model:
         if kind is None or not self.system.offers("infer"):
             raise self.system.not_offered("prediction")
         batch: list[Any] = make_inputs(kind, inputs, f"the inputs of {self.identity.system}")
-        if self.module is None and any(map(self.system.needs_model, batch)):
+        system = self.system
+        if self.module is None and any(system.needs_model(one) and not system.does_without(one) for one in batch):
             raise VergenceError(f"this needs weights of {self.identity.system}: vergence.load(FILE)")
         return several(self.infer(batch, machine, progress))
 
@@ -161,7 +162,7 @@ def load(what: str | Path | Run, weights: str | Path | None = None) -> Model:
 
 def _works_without(system: AnySystem) -> bool:
     """Whether some prediction of a system needs no weights."""
-    return not system.offers("build") or system.offers("needs_model")
+    return not system.offers("build") or system.offers("needs_model") or system.offers("does_without")
 
 
 def describe(model: Model | nn.Module | str | Path) -> Identity:

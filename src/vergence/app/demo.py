@@ -122,17 +122,17 @@ class Demo:
                 elif field.kind in PICKED:
                     inputs_by_name[field.name] = picking.chosen(field.kind, values.get(field.name) or ())
             inputs = filled(self.system, inputs_by_name, taken)
-            path = self._weights(weights) if self.system.needs_model(inputs) else None
+            path = self._weights(weights, inputs) if self.system.needs_model(inputs) else None
             return self.gallery.jobs.predict(self.name, inputs, path, folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
-    def _weights(self, id: str) -> Path:
-        """The path of listed weights; no other file is opened."""
+    def _weights(self, id: str, inputs: Any) -> Path | None:
+        """The path of listed weights; no other file is opened. None if none are named and the system can do without."""
         listed = shelf.weights(self.name, self.gallery.runs)
         chosen = next((w.path for w in listed if w.id == id), listed[0].path if listed and not id else None)
-        if chosen is None:
+        if chosen is None and (id or not self.system.does_without(inputs)):
             raise VergenceError(f"there are no trained weights of {self.name} yet: train some first")
         return chosen
 

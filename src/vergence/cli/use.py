@@ -88,7 +88,8 @@ def predict(args: Sequence[str]) -> int:
 
     with show_progress(parsed.output.quiet) as progress:
         needed = system.needs_model(parsed.inputs)
-        chosen = choose_or_train(system, parsed.options.weights, parsed.output.runs, needed)
+        spare = system.does_without(parsed.inputs)
+        chosen = choose_or_train(system, parsed.options.weights, parsed.output.runs, needed, spare)
         say_which(chosen, progress)
         (result,) = infer(system, chosen.identity, chosen.model, [parsed.inputs], parsed.machine, progress)
         artifacts = result.save(parsed.options.output, progress)
@@ -111,12 +112,12 @@ def _shown(value: Any) -> str:
     return ", ".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def choose_or_train(system: AnySystem, given: str, root: Path, needed: bool = True) -> Chosen:
+def choose_or_train(system: AnySystem, given: str, root: Path, needed: bool = True, spare: bool = False) -> Chosen:
     """The weights to use. If there are none, a user at a terminal is asked whether to train some."""
     from vergence.engine.choose import choose
 
     try:
-        return choose(system, given, root, needed)
+        return choose(system, given, root, needed, spare)
     except VergenceError as nothing:
         asked = str(nothing).startswith("no weights of") and system.trains
         if not (asked and sys.stdin.isatty() and sys.stderr.isatty()):

@@ -191,6 +191,10 @@ class System(Task[C, F, M, D, R]):
         names = [field.name for field in fields(inputs)] if inputs is not None else []
         return [name for name in names if task is None or not task.takes or name in task.takes]
 
+    def does_without(self, inputs: Any) -> bool:
+        """Whether prediction on these inputs, which would use trained weights, also works if there are none."""
+        return False
+
     # Task hooks, delegated to the task that the config selects --------------------------------------------------------
 
     def task(self, config: C) -> Task[C, F, M, D, R] | None:

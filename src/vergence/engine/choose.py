@@ -33,14 +33,19 @@ def without_model(system: AnySystem) -> Identity:
     return Identity(system.about.name, "tiny", "", system.configure("tiny"), system.settings.facts())
 
 
-def choose(system: AnySystem, given: str | Path = "", root: Path | None = None, needed: bool = True) -> Chosen:
-    """The weights to use: those given; else of the newest run below ``root``; else the starter weights."""
+def choose(
+    system: AnySystem, given: str | Path = "", root: Path | None = None, needed: bool = True, spare: bool = False
+) -> Chosen:
+    """The weights to use: those given; else of the newest run below ``root``; else the starter weights; else none, if
+    the system can do without (``spare``)."""
     if not (system.offers("build") and (needed or given)):
         return Chosen(None, without_model(system))
     name = system.about.name
     newest = newest_weights(name, root) if root is not None and not given else None
     starter = catalogue.starter(name) if not given and newest is None else None
     path = Path(given).expanduser() if given else newest or starter
+    if path is None and spare:
+        return Chosen(None, without_model(system))
     if path is None:
         raise VergenceError(nothing_here(system))
     model, identity = load_model_of(system, path)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vergence.core.errors import VergenceError
+from vergence.data.classes import Classes
 
 MARK = 9
 """embedded: side of a mark in pixels."""
@@ -13,6 +14,13 @@ JITTER = 2
 """embedded: largest distance of a mark from the left or right edge."""
 LEAST = 2 * (MARK + JITTER)
 """embedded: side of the smallest picture in which the marks cannot touch."""
+
+
+@dataclass(frozen=True)
+class Facts(Classes):
+    """The classes; ImageNet's without weights of one's own."""
+
+    classes: int = 1000
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,10 @@ from torch import Tensor
 from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
+from vergence.data.imagenet import COUNT, words
 from vergence.data.images import find_images, resized, scaled
 from vergence.reading.tables import read_rows
 from vergence.recognition.data import Labelled, LabelledFiles, read_class_folders
-
-IMAGENET = 1000
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,7 @@ def read_nips2017(path: Path, split: str) -> LabelledFiles:
         if name not in labels:
             raise VergenceError(f"{tables[0]} has no label for the picture {picture.name}")
     chosen = sorted(labels)
-    classes = tuple(map(str, range(IMAGENET)))
-    return LabelledFiles(tuple(pictures[n] for n in chosen), tuple(labels[n] for n in chosen), classes)
+    return LabelledFiles(tuple(pictures[n] for n in chosen), tuple(labels[n] for n in chosen), words())
 
 
 def read_labels(path: Path) -> dict[str, int]:
@@ -107,8 +105,8 @@ def read_labels(path: Path) -> dict[str, int]:
         if len(row) != len(head):
             raise VergenceError(f"{path}, row {number}: {len(row)} values for {len(head)} columns")
         name, text = (row[head.index(column)] for column in ("ImageId", "TrueLabel"))
-        if not text.isdecimal() or not 1 <= int(text) <= IMAGENET:
-            raise VergenceError(f"{path}, row {number}: TrueLabel is a number from 1 to {IMAGENET}, got {text!r}")
+        if not text.isdecimal() or not 1 <= int(text) <= COUNT:
+            raise VergenceError(f"{path}, row {number}: TrueLabel is a number from 1 to {COUNT}, got {text!r}")
         if name in labels:
             raise VergenceError(f"{path}, row {number}: {name!r} has a label already")
         labels[name] = int(text) - 1

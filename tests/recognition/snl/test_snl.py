@@ -87,8 +87,9 @@ def test_what_does_not_fit_is_refused_with_exit_code_2(args, said, weights, here
 
 def test_nobody_has_trained_yet_is_said_with_what_to_do(here, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-    Image.new("RGB", (60, 60)).save("a.png")
-    assert main(["predict", "snl", "a.png"]) == 2
+    (here / "frames").mkdir()
+    Image.new("RGB", (60, 60)).save("frames/a.png")
+    assert main(["predict", "snl", "--videos", "frames"]) == 2
     assert "vergence train snl" in capsys.readouterr().err
 
 

@@ -36,6 +36,8 @@ class Labels(Result):
     """For each file the points whose attention is shown, as fractions of the network input."""
     attention: tuple[Mapping[str, Tensor], ...]
     """For each file and nonlocal block, the attention maps of the points: (P, h, w), or (P, t, h, w) of a clip."""
+    whole: bool = False
+    """Whether the network got whole pictures, and not their middle."""
 
     def summary(self) -> Mapping[str, Any]:
         return {

@@ -13,8 +13,7 @@ from vergence.contract.settings import Learns, Metric, Published, Reported, Sett
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.data.assets import RESNET50
-from vergence.data.classes import Classes
-from vergence.recognition.settings import LEAST, PictureView
+from vergence.recognition.settings import LEAST, Facts, PictureView
 from vergence.recognition.snl import ABOUT
 from vergence.reid.settings import PersonView
 from vergence.video.settings import ClipView, Scene
@@ -194,7 +193,8 @@ class Inputs:
     """Pictures or videos to classify, or a query tracklet; and points whose attention is drawn."""
 
     images: Images
-    """Picture files, for weights of a picture classifier."""
+    """Picture files, for weights of a picture classifier; without weights, for a network trained on ImageNet (the extra
+    `pretrained`)."""
     videos: Videos = ()
     """Video files or folders of frames, for weights of a video classifier."""
     query: Folder | None = None
@@ -366,7 +366,7 @@ SETTINGS = Settings(
     PRESETS,
     VARIANTS,
     METRICS,
-    facts=Classes,
+    facts=Facts,
     inputs=Inputs,
     assets={"resnet50": RESNET50},
     reported=REPORTED,

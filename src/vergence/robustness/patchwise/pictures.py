@@ -46,8 +46,7 @@ class Shown:
                 f"{name}: {answer[index]}{'' if self.right[name][index] else ' ×'}"
                 for name, answer in self.answers.items()
             ]
-            half = -(-len(answers) // 2)
-            title = "\n".join([self.label, ", ".join(answers[:half]), ", ".join(answers[half:])])
+            title = "\n".join([self.label, *answers])
             panels += [
                 Panel(fitted(_coloured(changed)), title),
                 Panel(fitted(_coloured(0.5 + 0.5 * noise / self.eps)), "change"),
@@ -116,7 +115,7 @@ def draw(ctx: Ctx, models: Mapping[str, Zoo], data: Squares) -> list[Artifact]:
         artifacts.append(Artifact("json", ctx.folder / "transfer.json", "The same as a table."))
     if models:
         first = next(iter(models))
-        truth = [ctx.facts.name(data[i][1]) for i in range(min(2, len(data)))]
+        truth = [data.data.classes[data[i][1]] for i in range(min(2, len(data)))]
         rows = [_shown(ctx, first, models[first], f"clean, truth: {' and '.join(truth)}", data, attacked=False)]
         rows += [_shown(ctx, variant, zoo, SETTINGS.label(variant), data) for variant, zoo in models.items()]
         caption = (
@@ -136,7 +135,7 @@ def _shown(ctx: Ctx, variant: str, zoo: Zoo, label: str, data: Squares, attacked
     truth = torch.tensor([y for _, y in pairs], device=ctx.device)
     changed = attack(next(iter(zoo.values())), images, truth, ctx.generator) if attacked else images
     numbers = {name: logits_of(c, changed).argmax(1).tolist() for name, c in zoo.items()}
-    answers = {name: [ctx.facts.name(i) for i in row] for name, row in numbers.items()}
+    answers = {name: [data.data.classes[i] for i in row] for name, row in numbers.items()}
     right = {name: [i == t for i, t in zip(row, truth.tolist(), strict=True)] for name, row in numbers.items()}
     return Shown(label, images.cpu(), changed.cpu(), attack.eps, answers, right)
 

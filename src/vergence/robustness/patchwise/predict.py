@@ -15,6 +15,7 @@ from vergence.contract.inputs import Artifact
 from vergence.contract.result import Result
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.files import replacing, write_table
+from vergence.data.imagenet import words
 from vergence.data.images import read_image, scaled
 from vergence.nn.efficientnet_lite import LITE
 from vergence.robustness.attacks import logits_of, quantised
@@ -48,6 +49,12 @@ class Adversarial(Result):
     """The prediction of each network on each adversarial picture, (N, networks)."""
     unrounded: Tensor
     """Like ``after``, before rounding to 8 bits, (N, networks)."""
+    classes: tuple[str, ...]
+    """The names of the classes; empty if the weights know only their numbers."""
+
+    def name(self, label: int) -> str:
+        """A class in words, or its number if it has no name."""
+        return self.classes[label] if label < len(self.classes) else str(label)
 
     def wrong(self, answers: Tensor) -> dict[str, float]:
         """By network, the percentage of wrong predictions; ``answers`` are (N, networks)."""
@@ -59,9 +66,17 @@ class Adversarial(Result):
             "pictures": len(self.clean),
             "success, %": {name: round(value, 1) for name, value in self.wrong(self.after).items()},
             "clean error, %": {name: round(value, 1) for name, value in self.wrong(self.before).items()},
+            **{f"picture {number + 1}": self.said(number) for number in range(min(LISTED, len(self.clean)))},
         }
 
+    def said(self, number: int) -> str:
+        """What each network says of a picture, before and after the attack."""
+        pairs = zip(self.networks, self.before[number].tolist(), self.after[number].tolist(), strict=True)
+        return ", ".join(f"{network}: {self.name(old)} → {self.name(new)}" for network, old, new in pairs)
 
+
+LISTED = 4
+"""Number of pictures whose predictions are summarised and drawn."""
 BYTES_PER_PIXEL = 200
 """Memory of an attack for a pixel of a batch, as measured."""
 
@@ -95,7 +110,14 @@ def attacked(ctx: Ctx, model: Zoo | None, inputs: Inputs) -> Adversarial:
         unrounded[batch] = _answers(zoo, changed)
         after[batch] = _answers(zoo, _on_device(ctx, [adversarial[i] for i in batch]))
     names = tuple(zoo), tuple(substitutes)
-    return Adversarial(tuple(pictures), tuple(adversarial), labels, *names, before, after, unrounded)
+    classes = _classes(ctx, model, names[0])
+    return Adversarial(tuple(pictures), tuple(adversarial), labels, *names, before, after, unrounded, classes)
+
+
+def _classes(ctx: Ctx, model: Zoo | None, networks: Sequence[str]) -> tuple[str, ...]:
+    """The names of the classes: ImageNet's of pretrained networks, else those that were trained on."""
+    pretrained_ones = model is None or any(name not in model for name in networks)
+    return words() if pretrained_ones or ctx.config.model.weights == "imagenet" else ctx.facts.labels
 
 
 def _networks(ctx: Ctx, model: Zoo | None, inputs: Inputs) -> tuple[Zoo, list[str]]:
@@ -153,11 +175,12 @@ def render(ctx: Ctx, inputs: Inputs, result: Adversarial) -> list[Artifact]:
     successes = write_table(folder / "success.csv", heading, rows)
     heading = ["file", "adversarial", "label"]
     heading += [f"{name} {when}" for name in result.networks for when in ("clean", "adversarial")]
-    answers = torch.stack([result.before, result.after], 2).flatten(1).tolist()
-    columns = paths, [f"adversarial/{output.name}" for output in outputs], result.labels.tolist(), answers
-    rows = [[str(path), output, label, *row] for path, output, label, row in zip(*columns, strict=True)]
+    answers = torch.stack([result.before, result.after], 2).flatten(1)
+    rows = []
+    for path, output, numbers in zip(paths, outputs, torch.cat([result.labels[:, None], answers], 1), strict=True):
+        rows.append([str(path), f"adversarial/{output.name}", *map(result.name, numbers.tolist())])
     every = write_table(folder / "answers.csv", heading, rows)
-    grid = attacked_grid(folder / "attacked.png", [_shown(inputs, result, i) for i in range(min(4, len(paths)))])
+    grid = attacked_grid(folder / "attacked.png", [_shown(inputs, result, i) for i in range(min(LISTED, len(paths)))])
     summary = ", ".join(f"{name} {success[name]:.1f} % (clean {clean[name]:.1f} %)" for name in result.networks)
     return [
         Artifact("table", successes, f"Wrong after the attack: {summary}."),
@@ -188,10 +211,10 @@ def _save(path: Path, adversarial: Tensor, picture: Tensor, eps: float) -> None:
 def _shown(inputs: Inputs, result: Adversarial, index: int) -> Shown:
     label, answers = int(result.labels[index]), dict(zip(result.networks, result.after[index].tolist(), strict=True))
     return Shown(
-        f"{inputs.images[index].name[-24:]}, truth {label}",
+        f"{inputs.images[index].name[-24:]}: {result.name(label)}",
         scaled(result.clean[index])[None],
         scaled(result.adversarial[index])[None],
         inputs.eps / 255,
-        {name: [str(answer)] for name, answer in answers.items()},
+        {name: [result.name(answer)] for name, answer in answers.items()},
         {name: [answer == label] for name, answer in answers.items()},
     )

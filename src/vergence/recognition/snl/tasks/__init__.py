@@ -10,12 +10,12 @@ from torch import Tensor
 
 from vergence.contract.context import Context
 from vergence.core.errors import VergenceError
-from vergence.data.classes import Classes
 from vergence.metrics import topk_accuracy
+from vergence.recognition.settings import Facts
 from vergence.recognition.snl.predict import Labels, Shares
 from vergence.recognition.snl.settings import Config, Footage, Pictures, Tracklets
 
-Ctx = Context[Config, Classes]
+Ctx = Context[Config, Facts]
 S = TypeVar("S", bound=Pictures | Footage | Tracklets)
 
 

@@ -16,26 +16,27 @@ from vergence.contract.inputs import Artifact, Point
 from vergence.contract.system import Task
 from vergence.core.errors import VergenceError
 from vergence.core.files import unused
-from vergence.data.classes import Classes
+from vergence.data.imagenet import words
 from vergence.data.images import fitted, read_image
 from vergence.data.layouts import read, share
 from vergence.drawing.classes import SAMPLES, classified
 from vergence.drawing.grid import Panel, grid
 from vergence.metrics import topk_accuracy
 from vergence.recognition.data import LAYOUTS, Viewed, middle, read_cub
-from vergence.recognition.settings import PictureView
+from vergence.recognition.settings import Facts, PictureView
 from vergence.recognition.snl.model import Network, attention
 from vergence.recognition.snl.pictures import Look, inside, spectra
 from vergence.recognition.snl.predict import Labels, Shares, labels_table
 from vergence.recognition.snl.settings import SETTINGS, Config, Inputs, Pictures
 from vergence.recognition.snl.tasks import Ctx, accuracies, asked, labelled, say_left_out
+from vergence.recognition.snl.tasks.photographs import PLACE, looked, ready_network, shown_heat, whole_shares
 from vergence.recognition.synth import Relations, relations, sizes
 
 AT_ONCE = 32
 """Batch size."""
 
 
-class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
+class PictureTask(Task[Config, Facts, Network, Viewed, Labels]):
     kind = Pictures
     takes = ("images", "points")
     layouts = LAYOUTS
@@ -64,10 +65,10 @@ class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
         say_left_out(ctx, getattr(pictures, "skipped", ()))
         return Viewed(pictures, view)
 
-    def facts(self, ctx: Ctx, data: Viewed) -> Classes:
-        return Classes(len(data.data.classes), tuple(data.data.classes))
+    def facts(self, ctx: Ctx, data: Viewed) -> Facts:
+        return Facts(len(data.data.classes), tuple(data.data.classes))
 
-    def example(self, config: Config, facts: Classes, batch: int = 1) -> tuple[Tensor, ...]:
+    def example(self, config: Config, facts: Facts, batch: int = 1) -> tuple[Tensor, ...]:
         size = asked(config, Pictures).size
         return (torch.zeros(batch, 3, size, size),)
 
@@ -91,9 +92,11 @@ class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
                 scores[name] = topk_accuracy(logits[chosen], labels[chosen])
         return scores
 
-    def infer(self, ctx: Ctx, model: Network, inputs: Inputs) -> Labels:
+    def infer(self, ctx: Ctx, model: Network | None, inputs: Inputs) -> Labels:
         if not inputs.images:
             raise VergenceError("no picture given to predict on")
+        if model is None:
+            return _without_weights(ctx, inputs)
         view, count = asked(ctx.config, Pictures), len(inputs.images)
         pictures = [read_image(path) for path in inputs.images]
         points = [_shares(view, picture, inputs.points) for picture in pictures]
@@ -111,7 +114,10 @@ class PictureTask(Task[Config, Classes, Network, Viewed, Labels]):
         drawings = []
         for number, (path, shares, maps) in enumerate(zip(inputs.images, result.points, result.attention, strict=True)):
             label, p = result.best(number, 1)[0]
-            look = Look.of(_seen(ctx, read_image(path)), shares, maps)
+            picture = read_image(path)
+            if result.whole:
+                maps = {place: torch.stack([shown_heat(heat) for heat in heats]) for place, heats in maps.items()}
+            look = Look.of(picture if result.whole else _seen(ctx, picture), shares, maps)
             target = grid(
                 unused(ctx.folder / f"{path.stem}-attention.png"), [look.panels(f"{label} {p:.0%}")], side=2.6
             )
@@ -157,6 +163,22 @@ def _classified(ctx: Ctx, models: Mapping[str, Network], data: Viewed) -> list[A
         return fitted(_seen(ctx, data.data[some.place(number)][0]), 128)
 
     return classified(ctx.folder, scores, labels, ctx.facts.name, picture)
+
+
+def _without_weights(ctx: Ctx, inputs: Inputs) -> Labels:
+    """Labels of ImageNet, and the attention of a Gaussian block without parameters."""
+    ctx.progress.say(
+        "no weights of snl: EfficientNet-Lite0, trained on ImageNet, with a Gaussian nonlocal block without parameters"
+    )
+    pictures = [read_image(path) for path in inputs.images]
+    points = [whole_shares(picture, inputs.points) for picture in pictures]
+    network = ready_network().to(ctx.device)
+    pairs = ctx.progress.track(list(zip(pictures, points, strict=True)), "pictures")
+    looks = [looked(network, picture, shares) for picture, shares in pairs]
+    scores = torch.stack([logits.softmax(0) for logits, _ in looks])
+    labels = tuple(words()[i] for i in scores.argmax(1).tolist())
+    maps = tuple({PLACE: heats} for _, heats in looks)
+    return Labels(tuple(map(str, inputs.images)), words(), labels, scores, tuple(points), maps, whole=True)
 
 
 def _shares(view: PictureView, picture: Tensor, points: Sequence[Point]) -> Shares:

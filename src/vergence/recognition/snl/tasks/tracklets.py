@@ -16,13 +16,13 @@ from vergence.contract.inputs import Artifact, Point
 from vergence.contract.system import Task
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_table
-from vergence.data.classes import Classes
 from vergence.data.images import find_images, fitted
 from vergence.data.layouts import read, share
 from vergence.drawing.grid import grid
 from vergence.metrics.ranking import distances, rank_descriptors
 from vergence.nn import ResNetTP
 from vergence.ops.triplet import batch_hard
+from vergence.recognition.settings import Facts
 from vergence.recognition.snl.pictures import Attended, attended, clip_rows, spectra
 from vergence.recognition.snl.predict import Matches, Shares
 from vergence.recognition.snl.settings import Config, Inputs, Tracklets
@@ -41,7 +41,7 @@ _DOWN = [(0.5, 0.15), (0.5, 0.4), (0.5, 0.75)]
 """Three points down the middle of a person: usually head, top and legs."""
 
 
-class TrackletTask(Task[Config, Classes, ResNetTP, Clips, Matches]):
+class TrackletTask(Task[Config, Facts, ResNetTP, Clips, Matches]):
     kind = Tracklets
     takes = ("query", "gallery", "top", "points")
     layouts = {"tracklets" if name == "folder" else name: layout for name, layout in LAYOUTS.items()}
@@ -73,10 +73,10 @@ class TrackletTask(Task[Config, Classes, ResNetTP, Clips, Matches]):
             return BalancedClips(tracklets, view, view.frames, each=view.each)
         return Clips(tracklets, view, view.frames, view.most)
 
-    def facts(self, ctx: Ctx, data: Clips) -> Classes:
-        return Classes(len(set(data.data.identities)))
+    def facts(self, ctx: Ctx, data: Clips) -> Facts:
+        return Facts(len(set(data.data.identities)))
 
-    def example(self, config: Config, facts: Classes, batch: int = 1) -> tuple[Tensor, ...]:
+    def example(self, config: Config, facts: Facts, batch: int = 1) -> tuple[Tensor, ...]:
         view = asked(config, Tracklets)
         return (torch.zeros(batch, view.frames, 3, view.height, view.width),)
 

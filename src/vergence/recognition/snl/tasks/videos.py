@@ -15,11 +15,11 @@ from vergence.contract.inputs import Artifact
 from vergence.contract.system import Task
 from vergence.core.errors import VergenceError
 from vergence.core.files import unused
-from vergence.data.classes import Classes
 from vergence.data.layouts import read, share
 from vergence.data.video import Video, open_video
 from vergence.drawing.classes import SAMPLES
 from vergence.drawing.grid import grid
+from vergence.recognition.settings import Facts
 from vergence.recognition.snl.model import Network
 from vergence.recognition.snl.pictures import Attended, attended, clip_rows, inside, spectra
 from vergence.recognition.snl.predict import Labels, labels_table
@@ -38,7 +38,7 @@ SHOWN = 4
 """Frames of a clip that a picture shows."""
 
 
-class VideoTask(Task[Config, Classes, Network, Clips, Labels]):
+class VideoTask(Task[Config, Facts, Network, Clips, Labels]):
     kind = Footage
     takes = ("videos", "points")
     layouts = {"ucf101": LAYOUTS["ucf101"], "hmdb51": LAYOUTS["hmdb51"], "videos": LAYOUTS["folder"]}
@@ -63,10 +63,10 @@ class VideoTask(Task[Config, Classes, Network, Clips, Labels]):
         )
         return Clips(videos, view, frozenset(SKIPPED[view.damaged]))
 
-    def facts(self, ctx: Ctx, data: Clips) -> Classes:
-        return Classes(len(data.data.classes), tuple(data.data.classes))
+    def facts(self, ctx: Ctx, data: Clips) -> Facts:
+        return Facts(len(data.data.classes), tuple(data.data.classes))
 
-    def example(self, config: Config, facts: Classes, batch: int = 1) -> tuple[Tensor, ...]:
+    def example(self, config: Config, facts: Facts, batch: int = 1) -> tuple[Tensor, ...]:
         view = asked(config, Footage)
         return (torch.zeros(batch, view.frames, 3, view.size, view.size),)
 

@@ -1,0 +1,1 @@
+"""Title pictures of systems: one module each, with ``CAPTION`` and ``draw(path)``."""
