@@ -166,7 +166,7 @@ def test_published_parameters_are_those_of_the_parts_added_up():
     [
         ({"stages": (0,)}, "stages from 1 to 4"),
         ({"stages": (1, 1)}, "each once"),
-        ({"parts": 0}, "parts is at least 1"),
+        ({"parts": 0}, "parts is from 1 to 64"),
         ({"grid": (0, 2)}, "a grid of at least 1 x 1"),
         ({"dropout": 1.0}, "a dropout below 1"),
     ],
