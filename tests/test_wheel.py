@@ -59,9 +59,7 @@ def test_it_has_nothing_of_the_source_tree(installed, tmp_path):
 
 def test_it_trains_judges_and_reports(installed, tmp_path):
     assert "recognition" in call(installed, "list", cwd=tmp_path).stdout
-    assert (
-        "graph filters" in call(installed, "show", "snl", "--full", cwd=tmp_path).stdout
-    )  # its README
+    assert "graph filters" in call(installed, "show", "snl", "--full", cwd=tmp_path).stdout  # its README
     few = ["--data.count", "24", "--train.epochs", "0", "--train.steps", "2", "--train.batch", "12"]
     done = call(installed, "train", "snl", *few, "--json", "--quiet", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
