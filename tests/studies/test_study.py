@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from vergence.core.progress import Progress
 from vergence.runs import versions
 from vergence.runs.folder import Run, find, runs
 from vergence.runs.machine import Runtime
-from vergence.studies.ledger import latest, measure, store
+from vergence.studies.ledger import latest, measure, store, tally
 from vergence.studies.study import RunEvidence, RunPlan, finished_runs, order_for
 
 NEEDS = [Needs("sign", 0), Needs("still", 0), Needs("sign", 0)]
@@ -234,6 +235,16 @@ def test_a_result_judged_otherwise_is_not_one_of_the_claim(change, tmp_path, wit
     for claim, answered in ((reworded, True), (dataclasses.replace(CLAIMS[0], **change), False)):
         monkeypatch.setattr(type(catalogue.load("fake-byhand")), "claims", [claim])
         assert (latest("fake-byhand", tmp_path)[0].judgement is not None) == answered
+
+
+def test_storing_drops_results_that_answer_no_claim_any_more(tmp_path, with_claims, monkeypatch):
+    folder = tmp_path / "fake-byhand"
+    store(measure("fake-byhand", CLAIMS[1:], RunPlan(tmp_path, jobs=1), Progress(), ""), folder)
+    assert sum(tally("fake-byhand", tmp_path).values(), Counter()).total() == 2
+    now = [dataclasses.replace(CLAIMS[1], threshold=99.0), CLAIMS[2]]
+    monkeypatch.setattr(type(catalogue.load("fake-byhand")), "claims", now)
+    store(measure("fake-byhand", now[1:], RunPlan(tmp_path, jobs=1), Progress(), ""), folder)
+    assert sum(tally("fake-byhand", tmp_path).values(), Counter()).total() == 1
 
 
 def test_a_result_of_other_variants_is_not_one_of_the_claim(tmp_path, with_claims, monkeypatch):

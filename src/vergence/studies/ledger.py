@@ -99,12 +99,15 @@ def _made(name: str, claim: Claim, runs: Sequence[Run]) -> Environment:
 
 
 def store(entries: Sequence[Entry], folder: Path) -> Path:
-    """Add entries to the results in a folder; results of other claims there are kept."""
+    """Add entries to the results in a folder. Results of other claims there are kept, if they answer the claims as they
+    stand now."""
     path = folder / FILE
     make_folder(folder)
+    claims = {claim.id: claim for name in {e.system for e in entries} for claim in catalogue.load(name).claims}
     with lock(folder / ".lock", f"{path} is being written by another process; waiting for it", lambda text: None):
-        kept = {item["id"]: item for item in _stored(path)} | {e.claim.id: e.to_json() for e in entries}
-        write_json(path, list(kept.values()))
+        answering = {item.id for item in _items(path) if item.id in claims and _answers(item, claims[item.id])}
+        kept = {item["id"]: item for item in _stored(path) if item["id"] in answering}
+        write_json(path, list((kept | {e.claim.id: e.to_json() for e in entries}).values()))
     return path
 
 

@@ -7,9 +7,10 @@ code). The others show their stored picture.
 from __future__ import annotations
 
 import shlex
+import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from vergence.engine.use import infer
 from vergence.runs.machine import Machine
 
 NOTE = (
-    "Every system that is ready for use, on its own example. Each command and each line of Python makes what is shown."
+    "Every system that is ready for use, on its own example. Each command and each line of Python makes what is shown, "
+    "from the folder where the tour was started."
 )
 HEIGHT, WIDTH = 420, 1100
 _BODY = """
@@ -95,17 +97,18 @@ def _visited(name: str, given: Mapping[str, Any], folder: Path) -> Stop:
     system, about = catalogue.load(name), catalogue.about(name)
     kind: Any = catalogue.settings(name).inputs
     (inputs,) = make_inputs(kind, given, f"the example of {name}")
-    chosen = choose(system, needed=system.needs_model(inputs))
+    chosen = choose(system, needed=system.needs_model(inputs), spare=system.does_without(inputs))
     began = time.monotonic()
     (result,) = infer(system, chosen.identity, chosen.model, [inputs], Machine(), Progress())
     seconds = time.monotonic() - began
     files = tuple(result.save(folder))
+    given = _copied(name, given, folder / "input")
     return Stop(
         name,
         about.title,
         about.summary,
-        shlex.join(["vergence", "predict", name, *_flags(name, given)]),
-        f"vergence.load({name!r}).predict({', '.join(_arguments(name, given))})",
+        shlex.join(command_line(name, given)),
+        f"vergence.load({name!r}).predict({', '.join(_arguments(given))})",
         chosen.origin,
         tuple(_pictures(files)),
         tuple((key, _shown(value)) for key, value in result.summary().items()),
@@ -120,28 +123,42 @@ def _pictures(files: Iterable[Artifact]) -> Iterable[str]:
     return () if first is None else (thumbnail(read_image(first), HEIGHT, WIDTH),)
 
 
-def _flags(name: str, given: Mapping[str, Any]) -> Iterable[str]:
+def _copied(name: str, given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The example with its files copied below ``folder``, so that its command runs as it stands: one path, several
+    paths, or a folder of files."""
     known = kinds(catalogue.settings(name).inputs)  # type: ignore[arg-type]
-    for field_name, value in given.items():
-        flag = f"--{field_name.replace('_', '-')}"
-        if known[field_name] in FILES:
-            values = [Path(v).name for v in (value if isinstance(value, list) else [value])]
-            folder = known[field_name] not in SEVERAL and isinstance(value, list)
-            yield from (flag, "FOLDER") if folder else (flag, *values)
-        elif isinstance(value, list):
-            for numbers in value:
-                yield from (flag, ",".join(f"{number:g}" for number in numbers))
-        else:
-            yield from (flag, str(value))
-
-
-def _arguments(name: str, given: Mapping[str, Any]) -> Iterable[str]:
-    known = kinds(catalogue.settings(name).inputs)  # type: ignore[arg-type]
+    copied = dict(given)
     for field_name, value in given.items():
         if known[field_name] in FILES:
-            names = [Path(v).name for v in (value if isinstance(value, list) else [value])]
-            value = names[0] if not isinstance(value, list) else names if len(names) < 3 else [names[0], ...]
-        yield f"{field_name}={value!r}".replace("Ellipsis", "...")
+            several = isinstance(value, list)
+            place = folder / field_name if several and known[field_name] not in SEVERAL else folder
+            place.mkdir(parents=True, exist_ok=True)
+            paths = [Path(shutil.copy(each, place)) for each in (value if several else [value])]
+            copied[field_name] = place if place != folder else paths if several else paths[0]
+    return copied
+
+
+def command_line(name: str, given: Mapping[str, Any]) -> list[str]:
+    """The words of the command that predicts on inputs: required ones by position, others by flag."""
+    inputs: Any = catalogue.settings(name).inputs
+    required = [f.name for f in fields(inputs) if f.default is MISSING and f.default_factory is MISSING]
+    words = ["vergence", "predict", name]
+    for field_name in (*required, *(each for each in given if each not in required)):
+        value = given[field_name]
+        flag = [] if field_name in required else [f"--{field_name.replace('_', '-')}"]
+        words += [*flag, *map(_word, value if isinstance(value, list) else [value])]
+    return words
+
+
+def _word(value: Any) -> str:
+    return ",".join(f"{number:g}" for number in value) if isinstance(value, list) else str(value)
+
+
+def _arguments(given: Mapping[str, Any]) -> Iterable[str]:
+    for field_name, value in given.items():
+        if isinstance(value, list) and isinstance(value[0], Path):
+            value = list(map(str, value))
+        yield f"{field_name}={(str(value) if isinstance(value, Path) else value)!r}"
 
 
 def _shown(value: Any) -> str:
