@@ -4,9 +4,10 @@ import struct
 
 import numpy as np
 import pytest
+import torch
 
 from vergence.core.errors import VergenceError
-from vergence.data.clouds import read_cloud
+from vergence.data.clouds import read_cloud, write_ply
 
 POINTS = np.random.default_rng(0).normal(0, 10, (23, 3)).astype(np.float32)
 
@@ -149,3 +150,20 @@ def test_a_ply_without_points_first_or_without_depth_is_refused(tmp_path):
     path.write_bytes(b"ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nend_header\n1\n")
     with pytest.raises(VergenceError, match="its points have x, not x, y and z"):
         read_cloud(path)
+
+
+def test_a_written_ply_has_what_it_was_given(tmp_path):
+    points, normals = torch.randn(5, 3), torch.randn(5, 3)
+    colours, label, score = torch.arange(15).reshape(5, 3) * 20, torch.arange(5), torch.rand(5)
+    path = write_ply(tmp_path / "a.ply", points, colours, normals, label=label, score=score)
+    torch.testing.assert_close(read_cloud(path), points, rtol=0, atol=0)
+    header, body = path.read_bytes().split(b"end_header\n")
+    names = [line.split()[-1].decode() for line in header.splitlines() if line.startswith(b"property")]
+    assert names == ["x", "y", "z", "nx", "ny", "nz", "red", "green", "blue", "label", "score"]
+    kinds = np.dtype([(name, "<f4" if place < 6 or place == 10 else "u1" if place < 9 else "<i4")
+                      for place, name in enumerate(names)])  # fmt: skip
+    table = np.frombuffer(body, kinds)
+    np.testing.assert_array_equal(np.stack([table[n] for n in ("nx", "ny", "nz")], 1), normals.numpy())
+    np.testing.assert_array_equal(np.stack([table[n] for n in ("red", "green", "blue")], 1), colours.clamp(max=255))
+    np.testing.assert_array_equal(table["label"], label.numpy())
+    np.testing.assert_array_equal(table["score"], score.numpy())

@@ -75,3 +75,33 @@ def test_a_picture_has_the_colours_of_its_layers(tmp_path):
     for colour in ((0x3B, 0x6F, 0xB6), (0xE0, 0x8A, 0x2C)):
         through = 0.75 * np.array(colour) + 0.25 * 255  # points let the paper shine through
         assert (np.abs(pixels - through).sum(1) < 12).sum() > 20
+
+
+def test_points_have_colours_of_their_own(tmp_path):
+    points = torch.randn(40, 3, generator=torch.Generator().manual_seed(1))
+    colours = torch.arange(120).reshape(40, 3)
+    layer = Layer("coloured", points, "#000000", colours=colours)
+    _, data = read(page(tmp_path / "a.html", "", "", [layer]))
+    packed = np.frombuffer(base64.b64decode(data["layers"][0]["colours"]), np.uint8).reshape(-1, 3)
+    np.testing.assert_array_equal(packed, colours.numpy())
+    red = Layer("red", points, "#000000", colours=torch.tensor([[255, 0, 0]]).expand(40, 3))
+    pixels = np.asarray(Image.open(picture(tmp_path / "a.png", [[View("", [red])]])).convert("RGB")).reshape(-1, 3)
+    assert (np.abs(pixels - [255, 0, 0]).sum(1) < 12).sum() > 20
+
+
+def test_normals_become_discs_that_are_thin_from_the_side_and_wide_from_the_front(tmp_path):
+    yaw, pitch = viewer.YAW, viewer.PITCH
+    towards = torch.tensor([[-np.sin(yaw) * np.cos(pitch), np.sin(pitch), np.cos(yaw) * np.cos(pitch)]])
+    beside = torch.tensor([[np.cos(yaw), 0.0, np.sin(yaw)]])  # to the right of the picture
+    corners = Layer("corners", torch.tensor([[-3.0, -3, -3], [3, 3, 3]]), "#e08a2c")
+    areas = []
+    for normal in (towards, beside):
+        camera = normal.float() * torch.tensor([-1.0, 1, -1])  # the viewer's axes are right, up, towards the eye
+        disc = Layer("disc", torch.zeros(1, 3), "#3b6fb6", normals=camera, disc=1.0)
+        path = picture(tmp_path / "a.png", [[View("", [disc, corners])]])
+        pixels = np.asarray(Image.open(path).convert("RGB")).astype(int).reshape(-1, 3)
+        areas.append(int((pixels[:, 2] - pixels[:, 0] > 40).sum()))
+    assert areas[0] > 20 * areas[1]
+    _, data = read(page(tmp_path / "a.html", "", "", [disc]))
+    assert data["layers"][0]["disc"] == 1.0
+    np.testing.assert_allclose(floats(data["layers"][0]["normals"]), beside.numpy(), atol=1e-6)

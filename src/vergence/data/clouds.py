@@ -1,4 +1,5 @@
-"""Point clouds from files, as float32 tensors (N, 3): ``.npy``, ``.npz``, ``.ply``, ``.pcd`` and KITTI's ``.bin``."""
+"""Point clouds from files, as float32 tensors (N, 3): ``.npy``, ``.npz``, ``.ply``, ``.pcd`` and KITTI's ``.bin``; and
+clouds written as PLY."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from vergence.contract.inputs import InMemory
 from vergence.core.errors import VergenceError
+from vergence.core.files import replacing
 from vergence.reading.arrays import read_npy, read_npz
 from vergence.reading.budget import within, within_expansion
 from vergence.reading.files import read_bytes, refusing
@@ -126,6 +128,35 @@ def _columns(
         raise ValueError(f"it has fewer than the {count} points its header says")
     table = np.frombuffer(body, row, count)
     return np.stack([table[f"{axis}_{names.index(axis)}"].astype(np.float64) for axis in "xyz"], 1)
+
+
+def write_ply(
+    path: Path,
+    points: Tensor,
+    colours: Tensor | None = None,
+    normals: Tensor | None = None,
+    **scalars: Tensor,
+) -> Path:
+    """Write a cloud (N, 3) as binary PLY, with colours (N, 3) from 0 to 255, normals (N, 3) and further numbers (N,) for
+    each point: whole numbers as int32, others as float32."""
+    columns: list[tuple[str, str, Any]] = []
+    for names, rows in (("x y z", points), ("nx ny nz", normals)):
+        if rows is not None:
+            columns += [(name, "float", rows.detach().cpu().numpy()[:, i]) for i, name in enumerate(names.split())]
+    if colours is not None:
+        shades = colours.detach().cpu().clamp(0, 255).to(torch.uint8).numpy()
+        columns += [(name, "uchar", shades[:, i]) for i, name in enumerate(("red", "green", "blue"))]
+    for name, values in scalars.items():
+        kind = "float" if values.is_floating_point() else "int"
+        columns.append((name, kind, values.detach().cpu().numpy()))
+    table = np.empty(len(points), [(name, f"<{_PLY_TYPES[kind]}") for name, kind, _ in columns])
+    for name, _, values in columns:
+        table[name] = values
+    properties = "".join(f"property {kind} {name}\n" for name, kind, _ in columns)
+    header = f"ply\nformat binary_little_endian 1.0\nelement vertex {len(points)}\n{properties}end_header\n"
+    with replacing(path) as partial:
+        partial.write_bytes(header.encode("ascii") + table.tobytes())
+    return path
 
 
 # PCD ------------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +28,19 @@ FEW = 6_000
 
 @dataclass(frozen=True)
 class Layer:
-    """One point cloud (N, 3) with a name, a colour (#rrggbb) and optional motion vectors (N, 3)."""
+    """One point cloud (N, 3) with a name and a colour (#rrggbb), which stands for it in the legend."""
 
     name: str
     points: Tensor
     colour: str
     vectors: Tensor | None = None
+    """Motion of the points, (N, 3)."""
+    colours: Tensor | None = None
+    """A colour for every point, (N, 3) from 0 to 255."""
+    normals: Tensor | None = None
+    """Unit normals (N, 3): points are drawn as shaded discs."""
+    disc: float = 0.0
+    """Radius of the discs, in the unit of the points."""
 
 
 def turned(points: Tensor, axes: Axes) -> Tensor:
@@ -64,12 +72,16 @@ def page(path: Path, title: str, note: str, layers: Sequence[Layer], axes: Axes 
     return path
 
 
-def _packed(layer: Layer, axes: Axes) -> dict[str, str]:
+def _packed(layer: Layer, axes: Axes) -> dict[str, Any]:
     kept = thinned(len(layer.points), MOST)
-    packed = {"name": layer.name, "colour": layer.colour, "points": _text(turned(_plain(layer.points)[kept], axes))}
-    if layer.vectors is None:
-        return packed
-    return packed | {"vectors": _text(turned(_plain(layer.vectors)[kept], axes))}
+    packed: dict[str, Any] = {"name": layer.name, "colour": layer.colour}
+    rows = {"points": layer.points, "vectors": layer.vectors, "normals": layer.normals}
+    packed |= {name: _text(turned(_plain(value)[kept], axes)) for name, value in rows.items() if value is not None}
+    if layer.colours is not None:
+        packed["colours"] = base64.b64encode(_bytes(layer.colours)[kept].numpy().tobytes()).decode()
+    if layer.normals is not None:
+        packed["disc"] = layer.disc
+    return packed
 
 
 def thinned(count: int, most: int) -> Tensor:
@@ -81,6 +93,10 @@ def thinned(count: int, most: int) -> Tensor:
 
 def _plain(values: Tensor) -> Tensor:
     return values.detach().cpu().float()
+
+
+def _bytes(colours: Tensor) -> Tensor:
+    return colours.detach().cpu().clamp(0, 255).to(torch.uint8)
 
 
 def _text(values: Tensor) -> str:
@@ -126,11 +142,42 @@ def _draw(place: Any, layer: Layer, axes: Axes) -> None:
     points = _plain(layer.points)[kept]
     seen = _seen(turned(points, axes))
     dot = max(min(600 / len(seen), 9.0), 1.2)
-    place.scatter(*seen.T.numpy(), s=dot, c=layer.colour, linewidths=0, alpha=0.75, label=layer.name)
+    if layer.normals is not None:
+        _draw_discs(place, layer, axes, kept)
+    elif layer.colours is not None:
+        shades = _bytes(layer.colours)[kept].numpy() / 255
+        order = _depth(turned(points, axes)).argsort().numpy()  # far ones first
+        place.scatter(*seen.T.numpy()[:, order], s=dot, c=shades[order], linewidths=0, label=layer.name)
+    else:
+        place.scatter(*seen.T.numpy(), s=dot, c=layer.colour, linewidths=0, alpha=0.75, label=layer.name)
     if layer.vectors is not None:
         ends = _seen(turned(points + _plain(layer.vectors)[kept], axes))
         lines = torch.stack([seen, ends], 1).numpy()
         place.add_collection(LineCollection(list(lines), colors=layer.colour, linewidths=0.6, alpha=0.6))
+
+
+def _draw_discs(place: Any, layer: Layer, axes: Axes, kept: Tensor) -> None:
+    """Discs around points, turned to their normals and shaded as if lit from the eye."""
+    from matplotlib.collections import EllipseCollection
+    from matplotlib.colors import to_rgb
+
+    assert layer.normals is not None
+    points, normals = turned(_plain(layer.points)[kept], axes), turned(_plain(layer.normals)[kept], axes)
+    facing = _depth(normals).abs().clamp(max=1)  # 1: seen from the front
+    across = _seen(normals)  # the short axis of the ellipse
+    plain = torch.tensor(to_rgb(layer.colour)).expand(len(points), 3)
+    base = plain if layer.colours is None else _bytes(layer.colours)[kept].float() / 255
+    order = _depth(points).argsort()
+    shades = (base * (0.45 + 0.55 * facing[:, None]))[order].numpy()
+    angles = torch.rad2deg(torch.atan2(across[:, 1], across[:, 0]))[order].numpy()
+    wide = torch.full_like(facing, 2 * layer.disc)
+    place.add_collection(
+        EllipseCollection(
+            (wide * facing)[order].numpy(), wide.numpy(), angles, units="xy", offsets=_seen(points)[order].numpy(),
+            offset_transform=place.transData, facecolors=shades, linewidths=0,
+        )
+    )  # fmt: skip
+    place.scatter([], [], s=9, c=layer.colour, label=layer.name)
 
 
 def _frame(row: Sequence[View], axes: Axes) -> tuple[float, float, float, float]:
@@ -143,9 +190,18 @@ def _frame(row: Sequence[View], axes: Axes) -> tuple[float, float, float, float]
     return float(low[0]) - margin, float(high[0]) + margin, float(low[1]) - margin, float(high[1]) + margin
 
 
-def _seen(points: Tensor, yaw: float = 0.5, pitch: float = 0.55) -> Tensor:
+YAW, PITCH = 0.5, 0.55
+"""The page's initial viewpoint, in radians."""
+
+
+def _seen(points: Tensor) -> Tensor:
     """Orthographic projection of points (N, 3) to (N, 2)."""
-    angle, tilt = torch.tensor(yaw), torch.tensor(pitch)
     x, y, z = points.unbind(1)
-    side, deep = angle.cos() * x + angle.sin() * z, angle.cos() * z - angle.sin() * x
-    return torch.stack([side, tilt.cos() * y - tilt.sin() * deep], 1)
+    side, deep = math.cos(YAW) * x + math.sin(YAW) * z, math.cos(YAW) * z - math.sin(YAW) * x
+    return torch.stack([side, math.cos(PITCH) * y - math.sin(PITCH) * deep], 1)
+
+
+def _depth(points: Tensor) -> Tensor:
+    """Positions of points (N, 3) towards the eye, (N,)."""
+    x, y, z = points.unbind(1)
+    return math.sin(PITCH) * y + math.cos(PITCH) * (math.cos(YAW) * z - math.sin(YAW) * x)
