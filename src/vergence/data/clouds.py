@@ -137,8 +137,8 @@ def write_ply(
     normals: Tensor | None = None,
     **scalars: Tensor,
 ) -> Path:
-    """Write a cloud (N, 3) as binary PLY, with colours (N, 3) from 0 to 255, normals (N, 3) and further numbers (N,) for
-    each point: whole numbers as int32, others as float32."""
+    """Write a cloud (N, 3) as binary PLY, with colours (N, 3) from 0 to 255, normals (N, 3) and further numbers (N,)
+    for each point: whole numbers as int32, others as float32."""
     columns: list[tuple[str, str, Any]] = []
     for names, rows in (("x y z", points), ("nx ny nz", normals)):
         if rows is not None:
