@@ -6,6 +6,7 @@ and not with the number of solids times the number of rays.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,6 +17,9 @@ BOX, ELLIPSOID, CYLINDER, CONE = range(4)
 the cone with its apex at -1 (up) and a base of radius 1 at 1."""
 NEAR = 1e-4
 """Hits nearer than this, in multiples of the ray's direction, are the surface that the ray starts from."""
+
+AT_ONCE = 32
+"""Solids whose bounding balls are tried at once."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,8 @@ def cast(solids: Solids, origins: Tensor, directions: Tensor) -> Hits:
     count = len(directions)
     distance = directions.new_full((count,), torch.inf)
     owner = torch.full((count,), -1, dtype=torch.long, device=directions.device)
-    squared = (directions * directions).sum(1)
     inverse = torch.linalg.inv(solids.frame)
-    radii = solids.frame.square().sum((1, 2)).sqrt()
-    for index in range(len(solids)):
-        rays = _near(solids.centre[index], radii[index], origins, directions, squared)
-        if not len(rays):
-            continue
+    for index, rays in _candidates(solids, origins, directions):
         some = origins if origins.dim() == 1 else origins[rays]
         o = (some - solids.centre[index]) @ inverse[index].mT
         d = directions[rays] @ inverse[index].mT
@@ -80,18 +79,21 @@ def cast(solids: Solids, origins: Tensor, directions: Tensor) -> Hits:
     return Hits(distance, owner, local)
 
 
-def _near(centre: Tensor, radius: Tensor, origins: Tensor, directions: Tensor, squared: Tensor) -> Tensor:
-    """Indices of the rays that meet a ball."""
-    to_centre = centre - origins
-    if origins.dim() == 1:
-        along, away = directions @ to_centre, to_centre @ to_centre
-    else:
-        along, away = (directions * to_centre).sum(1), (to_centre * to_centre).sum(1)
-    within = away <= radius**2
-    if origins.dim() == 1 and bool(within):
-        return torch.arange(len(directions), device=directions.device)
-    beside = away - along * along / squared  # squared distance of the ray's line
-    return (((along > 0) & (beside <= radius**2)) | within).nonzero().squeeze(1)
+def _candidates(solids: Solids, origins: Tensor, directions: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Every solid with the rays that meet its bounding ball, by matrix products over many solids at once."""
+    radii = solids.frame.square().sum((1, 2))  # squared
+    start = origins.expand_as(directions)
+    squared, own, back = (directions * directions).sum(1), (start * start).sum(1), (directions * start).sum(1)
+    for first in range(0, len(solids), AT_ONCE):
+        centre, radius = solids.centre[first : first + AT_ONCE], radii[first : first + AT_ONCE].unsqueeze(1)
+        along = centre @ directions.mT - back
+        away = (centre * centre).sum(1, keepdim=True) - 2 * (centre @ start.mT) + own
+        slack = radius + 1e-4 * away  # single precision
+        near = ((along > 0) & (away - along * along / squared <= slack)) | (away <= slack)
+        which, rays = near.nonzero(as_tuple=True)
+        for offset, some in enumerate(rays.split(which.bincount(minlength=len(centre)).tolist())):
+            if len(some):
+                yield first + offset, some
 
 
 def _enter(shape: int, o: Tensor, d: Tensor, inside: bool) -> Tensor:

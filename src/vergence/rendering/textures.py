@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vergence.data.photographs import Share, photographs
+from vergence.data.photographs import HELD_OUT, TRAINING, Share, photographs
 
 SIDE = 256
 """Pixels along a texture."""
@@ -25,16 +25,22 @@ class Atlas:
     pixels: Tensor
     side: int
     count: int
+    names: tuple[str, ...] = ()
+    """The photographs that textures are cut from, if they are."""
 
     @classmethod
-    def of(cls, pictures: Sequence[Tensor], side: int = SIDE) -> Atlas:
+    def of(cls, pictures: Sequence[Tensor], side: int = SIDE, names: Sequence[str] = ()) -> Atlas:
         """From pictures (3, H, W) of any size, from 0 to 1; they are cut to the middle square."""
         squares = torch.stack([_square(picture, side) for picture in pictures])
         levels = [squares]
         for _ in range(LEVELS - 1):
             levels.append(F.avg_pool2d(levels[-1], 2))
         rows = [level.permute(0, 2, 3, 1).reshape(len(pictures), -1, 3) for level in levels]
-        return cls(torch.cat(rows, 1).reshape(-1, 3), side, len(pictures))
+        return cls(torch.cat(rows, 1).reshape(-1, 3), side, len(pictures), tuple(names))
+
+    def named(self, names: Sequence[str]) -> list[int]:
+        """Textures cut from the named photographs."""
+        return [number for number, name in enumerate(self.names) if name in names]
 
     def look_up(self, texture: Tensor, places: Tensor, footprint: Tensor) -> Tensor:
         """Colours (P, 3) of textures (P,) at places (P, 2) in texels, mirrored beyond the borders; ``footprint`` (P,)
@@ -75,6 +81,7 @@ def _square(picture: Tensor, side: int) -> Tensor:
 def photographic(share: Share = "train", pieces: int = 3, side: int = SIDE) -> Atlas:
     """Textures cut from the photographs of a share: each one whole, and ``pieces - 1`` parts of it."""
     cut: list[Tensor] = []
+    names = TRAINING if share == "train" else HELD_OUT
     for picture in photographs(share):
         height, width = picture.shape[-2:]
         short = min(height, width)
@@ -83,4 +90,4 @@ def photographic(share: Share = "train", pieces: int = 3, side: int = SIDE) -> A
             top = (height - part) * number // max(pieces - 1, 1)
             left = (width - part) * (pieces - 1 - number) // max(pieces - 1, 1)
             cut.append(picture[:, top : top + part, left : left + part] / 255)
-    return Atlas.of(cut, side)
+    return Atlas.of(cut, side, [name for name in names for _ in range(pieces)])

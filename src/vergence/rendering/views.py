@@ -44,7 +44,8 @@ class Motion:
 
 
 def render(scene: Scene, camera: Camera, finer: int = 2, shadows: bool = False) -> View:
-    """A picture whose pixels are means of ``finer`` x ``finer`` rays, with depth and owners at their centres."""
+    """A picture whose pixels are means of ``finer`` x ``finer`` rays, with depth and owners at their centres. The first
+    thing, which holds the surroundings, casts no ``shadows``."""
     rays = camera.rays(grid(camera, finer))
     colours = shade(scene, camera, rays, cast(scene.solids, camera.position, rays), finer, shadows)
     fine = colours.reshape(camera.height * finer, camera.width * finer, 3).permute(2, 0, 1)
@@ -92,7 +93,7 @@ def _unshadowed(scene: Scene, camera: Camera, rays: Tensor, hits: Hits, normal: 
     start = camera.position + hits.distance[lit].unsqueeze(1) * rays[lit] + 10 * NEAR * normal[lit]
     blocked = cast(scene.solids, start, light.expand(len(lit), 3).contiguous())
     outside = blocked.owner < 0
-    outside |= scene.solids.inside[blocked.owner]  # the walls around a room let the light in
+    outside |= scene.thing[blocked.owner] == 0  # walls and ceilings let the light in
     return torch.ones_like(hits.distance).index_put((lit,), outside.to(hits.distance))
 
 
