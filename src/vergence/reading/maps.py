@@ -116,5 +116,6 @@ def _by_ffmpeg(content: bytes) -> Any:
     """Pixels of a complete PNG, by FFmpeg's library: filters that predict pixel by pixel are slow in Python."""
     import av
 
-    with av.open(io.BytesIO(content), format="png_pipe") as container:
+    container: Any = av.open(io.BytesIO(content), format="png_pipe")
+    with container:
         return next(container.decode(video=0)).to_ndarray().astype(np.uint16)
