@@ -21,7 +21,7 @@ BELOW = {
     "contract": {"core", "reading"},
     "data": {"core", "reading", "contract", "ops", "metrics"},
     "drawing": {"core", "contract", "data"},
-    "rendering": {"data"},
+    "rendering": {"core", "data"},
     "room": {
         "core",
         "reading",

@@ -167,8 +167,8 @@ def _column(keys: Tensor, middle: Tensor, half: int, dilation: int) -> list[tupl
 
 
 def strided_map(fine: Voxels, coarse: Voxels, parent: Tensor, kernel: int = 2, dilation: int = 1) -> KernelMap:
-    """Pairs of a convolution from ``fine`` to ``coarse`` voxels, which are those of :func:`coarser`. A kernel as wide as
-    the stride covers each coarse voxel; other kernels are placed as :func:`offsets` says."""
+    """Pairs of a convolution from ``fine`` to ``coarse`` voxels, which are those of :func:`coarser`. A kernel as wide
+    as the stride covers each coarse voxel; other kernels are placed as :func:`offsets` says."""
     factor, sizes, count = coarse.stride // fine.stride, (len(fine), len(coarse)), kernel**3
     if fine.coordinates.device.type == "meta":
         own = torch.arange(len(fine), device="meta")
