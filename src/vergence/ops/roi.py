@@ -1,0 +1,158 @@
+"""Features of regions: RoIAlign (He et al. 2017) and RoIPool (Girshick 2015), for all regions at once."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+CHUNK = 1 << 26
+"""Samples that are interpolated at a time."""
+
+
+def roi_align(
+    features: Tensor,
+    boxes: Tensor,
+    image: Tensor,
+    size: int | tuple[int, int],
+    scale: float = 1.0,
+    samples: int = 2,
+    aligned: bool = False,
+) -> Tensor:
+    """Regions (R, C, size) of feature maps (B, C, H, W): means of ``samples`` x ``samples`` points per bin.
+
+    ``boxes`` (R, 4) are left, top, right, bottom in pixels of the picture, ``image`` (R,) the map of each, ``scale``
+    the size of the map in relation to the picture. ``samples`` = 0 takes one point for each pixel of a bin. ``aligned``
+    shifts by half a pixel, so that neighbouring regions are sampled alike. Differentiable in the features.
+    """
+    rows, columns = (size, size) if isinstance(size, int) else size
+    if boxes.dim() != 2 or boxes.shape[1] != 4 or image.shape != boxes.shape[:1]:
+        raise ValueError(f"regions are (R, 4) with an image (R,) each, got {tuple(boxes.shape)}, {tuple(image.shape)}")
+    own = boxes.to(features.dtype) * scale - (0.5 if aligned else 0.0)
+    start, extent = own[:, :2], own[:, 2:] - own[:, :2]
+    if not aligned:
+        extent = extent.clamp(min=1.0)
+    result = features.new_zeros(len(boxes), features.shape[1], rows, columns)
+    for number in range(features.shape[0]):
+        here = image == number
+        for per_bin, some in _by_samples(here, extent, (rows, columns), samples):
+            for part in some.split(
+                max(CHUNK // max(features.shape[1] * rows * columns * per_bin[0] * per_bin[1], 1), 1)
+            ):
+                pooled = _sampled(features[number : number + 1], start[part], extent[part], (rows, columns), per_bin)
+                result = result.index_copy(0, part, pooled)
+    return result
+
+
+def _by_samples(
+    here: Tensor, extent: Tensor, size: tuple[int, int], samples: int
+) -> list[tuple[tuple[int, int], Tensor]]:
+    """Indices of regions with the same number of samples per bin, along rows and columns."""
+    if here.device.type == "meta":
+        return [((max(samples, 1),) * 2, torch.arange(len(here), device="meta"))]
+    index = here.nonzero().squeeze(1)
+    if samples or not len(index):
+        return [((samples, samples), index)] if len(index) else []
+    wanted = torch.stack([(extent[index, 1] / size[0]).ceil(), (extent[index, 0] / size[1]).ceil()], 1).long()
+    kinds, member = wanted.clamp(min=1).unique(dim=0, return_inverse=True)
+    return [((int(y), int(x)), index[member == number]) for number, (y, x) in enumerate(kinds.tolist())]
+
+
+def _sampled(
+    features: Tensor, start: Tensor, extent: Tensor, size: tuple[int, int], per_bin: tuple[int, int]
+) -> Tensor:
+    """Regions (R, C, size) of one map (1, C, H, W)."""
+    height, width = features.shape[-2:]
+    places = []
+    for axis, bins, each in ((1, size[0], per_bin[0]), (0, size[1], per_bin[1])):
+        share = (torch.arange(bins * each, device=start.device, dtype=start.dtype) + 0.5) / (bins * each)
+        places.append(start[:, axis, None] + share * extent[:, axis, None])  # (R, bins * each)
+    y, x = places
+    # Points up to a pixel outside take the value at the border, others are zero.
+    inside = ((y >= -1) & (y <= height)).unsqueeze(2) & ((x >= -1) & (x <= width)).unsqueeze(1)
+    grid = torch.stack(
+        [
+            ((2 * x + 1) / width - 1).unsqueeze(1).expand(-1, y.shape[1], -1),
+            ((2 * y + 1) / height - 1).unsqueeze(2).expand(-1, -1, x.shape[1]),
+        ],
+        -1,
+    ).reshape(1, -1, x.shape[1], 2)
+    values = F.grid_sample(features, grid, padding_mode="border", align_corners=False)
+    values = values.reshape(features.shape[1], len(start), y.shape[1], x.shape[1]) * inside
+    return F.avg_pool2d(values, per_bin).transpose(0, 1)
+
+
+def roi_pool(features: Tensor, boxes: Tensor, image: Tensor, size: int | tuple[int, int], scale: float = 1.0) -> Tensor:
+    """Regions (R, C, size) of feature maps (B, C, H, W): the largest value of every bin; zero for an empty one.
+
+    Arguments are those of :func:`roi_align`. Maxima come from tables of the largest value of every window whose sides
+    are powers of two, so a bin costs four look-ups whatever its size. Differentiable in the features.
+    """
+    rows, columns = (size, size) if isinstance(size, int) else size
+    height, width = features.shape[-2:]
+    corners = (boxes * scale).round().long()
+    tall = (corners[:, 3] - corners[:, 1] + 1).clamp(min=1)
+    wide = (corners[:, 2] - corners[:, 0] + 1).clamp(min=1)
+    top, bottom = _bins(corners[:, 1], tall, rows, height)  # (R, rows)
+    left, right = _bins(corners[:, 0], wide, columns, width)
+    empty = (bottom <= top).unsqueeze(2) | (right <= left).unsqueeze(1)
+    places = _largest(features.detach(), image, (top, bottom), (left, right))  # (R, C, rows, columns)
+    channel = torch.arange(features.shape[1], device=features.device)
+    plane = (image.unsqueeze(1) * features.shape[1] + channel) * height * width  # (R, C)
+    values = features.reshape(-1)[plane[:, :, None, None] + places]
+    return values.masked_fill(empty.unsqueeze(1), 0.0)
+
+
+def _bins(first: Tensor, length: Tensor, count: int, limit: int) -> tuple[Tensor, Tensor]:
+    """First pixels and ends of bins, (R, count), cut to the map."""
+    number = torch.arange(count, device=first.device)
+    low = torch.div(number * length.unsqueeze(1), count, rounding_mode="floor")
+    high = -torch.div(-(number + 1) * length.unsqueeze(1), count, rounding_mode="floor")
+    return (low + first.unsqueeze(1)).clamp(0, limit), (high + first.unsqueeze(1)).clamp(0, limit)
+
+
+def _largest(features: Tensor, image: Tensor, rows: tuple[Tensor, Tensor], columns: tuple[Tensor, Tensor]) -> Tensor:
+    """Flat places (R, C, rows, columns) of the largest value of each window."""
+    _, channels, height, width = features.shape
+    (top, bottom), (left, right) = rows, columns
+    levels = [_level(bottom - top), _level(right - left)]  # powers of two that two windows cover
+    own = torch.arange(height * width, device=features.device).reshape(1, 1, height, width).expand(features.shape)
+    place = torch.zeros(len(top), channels, top.shape[1], left.shape[1], dtype=torch.long, device=features.device)
+    by_rows = (features, own)
+    for high in range(int(levels[0].max()) + 1 if len(top) else 0):
+        table = by_rows
+        for wide in range(int(levels[1].max()) + 1):
+            chosen = (levels[0] == high).unsqueeze(2) & (levels[1] == wide).unsqueeze(1)
+            region, r, c = chosen.nonzero(as_tuple=True)
+            if len(region):
+                ends = [(y, x) for y in (top[region, r], bottom[region, r] - (1 << high))
+                        for x in (left[region, c], right[region, c] - (1 << wide))]  # fmt: skip
+                best = None
+                for y, x in ends:
+                    y, x = y.clamp(0, table[0].shape[2] - 1), x.clamp(0, table[0].shape[3] - 1)
+                    found = (table[0][image[region], :, y, x], table[1][image[region], :, y, x])
+                    best = found if best is None else _better(best, found)
+                assert best is not None
+                place[region, :, r, c] = best[1]
+            table = _doubled(table, 3, 1 << wide)
+        by_rows = _doubled(by_rows, 2, 1 << high)
+    return place
+
+
+def _level(length: Tensor) -> Tensor:
+    return length.clamp(min=1).float().log2().floor().long()
+
+
+def _better(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    first = (a[0] > b[0]) | ((a[0] == b[0]) & (a[1] <= b[1]))  # of equal ones, the first in the map
+    return torch.where(first, a[0], b[0]), torch.where(first, a[1], b[1])
+
+
+def _doubled(table: tuple[Tensor, Tensor], axis: int, step: int) -> tuple[Tensor, Tensor]:
+    """The table of windows twice as long along an axis."""
+    length = table[0].shape[axis]
+    if length <= step:
+        return table
+    near = tuple(part.narrow(axis, 0, length - step) for part in table)
+    far = tuple(part.narrow(axis, step, length - step) for part in table)
+    return _better((near[0], near[1]), (far[0], far[1]))
