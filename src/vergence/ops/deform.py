@@ -1,13 +1,14 @@
 """Deformable convolution (Dai et al. 2017; with a mask, Zhu et al. 2019): taps that move with the picture.
 
-All taps are interpolated by one call of ``grid_sample``, and one matrix product follows.
+All taps are interpolated at once, as weighted sums of whole pixels, and one matrix product follows.
 """
 
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+
+from vergence.ops.rows import bilinear_rows, weighted_rows
 
 
 def deformable_convolution(
@@ -37,26 +38,24 @@ def deformable_convolution(
             f"offsets of a map of {rows} x {columns} with {taps} taps are expected, got {tuple(offset.shape)} for "
             f"{channels} channels and weights {tuple(weight.shape)}"
         )
-    moved = offset.reshape(batch, sets, taps, 2, rows, columns)
-    grid = _grid(moved, (tall, wide), (height, width), stride, padding, dilation)
-    flat = x.reshape(batch * sets, channels // sets, height, width)
-    sampled = F.grid_sample(flat, grid.reshape(batch * sets, taps * rows, columns, 2), align_corners=False)
-    sampled = sampled.reshape(batch, sets, channels // sets, taps, rows * columns)
+    y, x_ = _places(offset.reshape(batch, sets, taps, 2, rows, columns), (tall, wide), stride, padding, dilation)
+    index, share = bilinear_rows(y, x_, height, width)
     if mask is not None:
-        sampled = sampled * mask.reshape(batch, sets, 1, taps, rows * columns)
-    groups = channels // inner
-    columns_of = sampled.reshape(batch, groups, inner * taps, rows * columns)
-    filters = weight.reshape(groups, outer // groups, inner * taps)
+        share = share * mask.reshape(batch, sets, taps, rows, columns).reshape(-1, 1)
+    # Maps of all pictures and groups of channels one below the other.
+    table = x.reshape(batch * sets, channels // sets, height * width).mT.reshape(-1, channels // sets)
+    first = torch.arange(batch * sets, device=x.device) * height * width
+    index = index + first.repeat_interleave(taps * rows * columns).unsqueeze(1)
+    sampled = weighted_rows(table, index, share).reshape(batch, sets, taps, rows * columns, channels // sets)
+    columns_of = sampled.permute(0, 1, 4, 2, 3).reshape(batch, channels // inner, inner * taps, rows * columns)
+    filters = weight.reshape(channels // inner, -1, inner * taps)
     result = (filters @ columns_of).reshape(batch, outer, rows, columns)
     return result if bias is None else result + bias.view(-1, 1, 1)
 
 
-def _grid(
-    moved: Tensor, kernel: tuple[int, int], size: tuple[int, int], stride: int, padding: int, dilation: int
-) -> Tensor:
-    """Places of all taps (B, G, taps, H', W', 2) in the coordinates of ``grid_sample``."""
+def _places(moved: Tensor, kernel: tuple[int, int], stride: int, padding: int, dilation: int) -> tuple[Tensor, Tensor]:
+    """Rows and columns of all taps, (B * G * taps * H' * W',) each."""
     rows, columns = moved.shape[-2:]
-    height, width = size
 
     def axis(length: int, step: int) -> Tensor:
         return torch.arange(length, device=moved.device, dtype=moved.dtype) * step
@@ -64,4 +63,4 @@ def _grid(
     tap_y, tap_x = torch.meshgrid(axis(kernel[0], dilation), axis(kernel[1], dilation), indexing="ij")
     y = axis(rows, stride).view(1, -1, 1) - padding + tap_y.reshape(-1, 1, 1) + moved[:, :, :, 0]
     x = axis(columns, stride).view(1, 1, -1) - padding + tap_x.reshape(-1, 1, 1) + moved[:, :, :, 1]
-    return torch.stack([(2 * x + 1) / width - 1, (2 * y + 1) / height - 1], -1)
+    return y.reshape(-1), x.reshape(-1)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-CHUNK = 1 << 26
-"""Samples that are interpolated at a time."""
+from vergence.ops.rows import bilinear_rows, weighted_rows
 
 
 def roi_align(
@@ -32,15 +30,14 @@ def roi_align(
     start, extent = own[:, :2], own[:, 2:] - own[:, :2]
     if not aligned:
         extent = extent.clamp(min=1.0)
-    result = features.new_zeros(len(boxes), features.shape[1], rows, columns)
+    channels = features.shape[1]
+    result = features.new_zeros(len(boxes), channels, rows, columns)
     for number in range(features.shape[0]):
-        here = image == number
-        for per_bin, some in _by_samples(here, extent, (rows, columns), samples):
-            for part in some.split(
-                max(CHUNK // max(features.shape[1] * rows * columns * per_bin[0] * per_bin[1], 1), 1)
-            ):
-                pooled = _sampled(features[number : number + 1], start[part], extent[part], (rows, columns), per_bin)
-                result = result.index_copy(0, part, pooled)
+        table = features[number].flatten(1).mT.contiguous()  # (H * W, C)
+        for per_bin, some in _by_samples(image == number, extent, (rows, columns), samples):
+            index, weight = _taps(start[some], extent[some], features.shape[-2:], (rows, columns), per_bin)
+            pooled = weighted_rows(table, index, weight)
+            result = result.index_copy(0, some, pooled.reshape(-1, rows, columns, channels).permute(0, 3, 1, 2))
     return result
 
 
@@ -58,28 +55,25 @@ def _by_samples(
     return [((int(y), int(x)), index[member == number]) for number, (y, x) in enumerate(kinds.tolist())]
 
 
-def _sampled(
-    features: Tensor, start: Tensor, extent: Tensor, size: tuple[int, int], per_bin: tuple[int, int]
-) -> Tensor:
-    """Regions (R, C, size) of one map (1, C, H, W)."""
-    height, width = features.shape[-2:]
+def _taps(
+    start: Tensor, extent: Tensor, map_size: tuple[int, ...], size: tuple[int, int], per_bin: tuple[int, int]
+) -> tuple[Tensor, Tensor]:
+    """Rows of a flattened map and their weights, (R * bins, 4 * samples), whose sums are the bins of regions."""
+    height, width = map_size
+    (rows, columns), (down, across) = size, per_bin
     places = []
-    for axis, bins, each in ((1, size[0], per_bin[0]), (0, size[1], per_bin[1])):
-        share = (torch.arange(bins * each, device=start.device, dtype=start.dtype) + 0.5) / (bins * each)
-        places.append(start[:, axis, None] + share * extent[:, axis, None])  # (R, bins * each)
-    y, x = places
+    for axis, count in ((1, rows * down), (0, columns * across)):
+        share = (torch.arange(count, device=start.device, dtype=start.dtype) + 0.5) / count
+        places.append(start[:, axis, None] + share * extent[:, axis, None])  # (R, count)
+    shape = (len(start), rows, down, columns, across)
+    y = places[0].reshape(-1, rows, down, 1, 1).expand(shape)
+    x = places[1].reshape(-1, 1, 1, columns, across).expand(shape)
+    y, x = (place.permute(0, 1, 3, 2, 4).reshape(-1) for place in (y, x))
+    index, weight = bilinear_rows(y, x, height, width, border=True)
     # Points up to a pixel outside take the value at the border, others are zero.
-    inside = ((y >= -1) & (y <= height)).unsqueeze(2) & ((x >= -1) & (x <= width)).unsqueeze(1)
-    grid = torch.stack(
-        [
-            ((2 * x + 1) / width - 1).unsqueeze(1).expand(-1, y.shape[1], -1),
-            ((2 * y + 1) / height - 1).unsqueeze(2).expand(-1, -1, x.shape[1]),
-        ],
-        -1,
-    ).reshape(1, -1, x.shape[1], 2)
-    values = F.grid_sample(features, grid, padding_mode="border", align_corners=False)
-    values = values.reshape(features.shape[1], len(start), y.shape[1], x.shape[1]) * inside
-    return F.avg_pool2d(values, per_bin).transpose(0, 1)
+    inside = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
+    weight = weight * inside.unsqueeze(1) / (down * across)
+    return index.reshape(-1, 4 * down * across), weight.reshape(-1, 4 * down * across)
 
 
 def roi_pool(features: Tensor, boxes: Tensor, image: Tensor, size: int | tuple[int, int], scale: float = 1.0) -> Tensor:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from vergence.ops.precision import wide
+from vergence.ops.rows import weighted_rows
 
 ROWS = 8192
 """Rows that are gathered, multiplied and scattered at a time."""
@@ -335,9 +336,4 @@ def interpolation(voxels: Voxels, places: Tensor, nearest: bool = False) -> Inte
 
 def interpolated(features: Tensor, around: Interpolation) -> Tensor:
     """Features (N, C) at points, from features (M, C) of voxels."""
-    total = None
-    for corner in range(8):
-        part = features.index_select(0, around.corners[:, corner]) * around.weights[:, corner, None].to(features.dtype)
-        total = part if total is None else total + part
-    assert total is not None
-    return total
+    return weighted_rows(features, around.corners, around.weights)
