@@ -91,7 +91,7 @@ def test_two_intrinsics_and_a_pose_are_a_pair():
 
 
 def test_distortion_is_opencvs():
-    bent = camera("a", K, np.eye(3), np.zeros(3), "here", [-0.2, 0.05, 0.003, -0.002])
+    bent = camera("a", K, np.eye(3), np.zeros(3), "here", [-0.2, 0.05, 0.003, -0.002, 0.02])
     picture = cv2.GaussianBlur(np.random.default_rng(0).normal(size=(480, 640)), (0, 0), 4)
     ours = undistorted(torch.from_numpy(picture)[None], bent)[0].numpy()
     theirs = cv2.undistort(picture, K, np.array(bent.distortion))

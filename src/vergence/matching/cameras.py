@@ -40,7 +40,7 @@ class Camera:
     t: Tensor
     """(3,)."""
     distortion: tuple[float, ...] = ()
-    """k1, k2, p1, p2 of OpenCV's model; nothing if the picture has none."""
+    """k1, k2, p1, p2, k3 of OpenCV's model; nothing if the picture has none."""
     size: tuple[int, int] | None = None
     """Width and height of the picture, if known."""
 
@@ -81,7 +81,7 @@ def camera(
     if torch.linalg.det(R) < 0:
         raise VergenceError(f"{where}: R is not a rotation but a reflection: its determinant is -1")
     U, _, V = torch.linalg.svd(R)
-    bent = tuple(float(v) for v in distortion) if any(distortion) else ()
+    bent = (*map(float, distortion), *[0.0] * (5 - len(distortion))) if any(distortion) else ()
     return Camera(name, K, U @ V, t, bent, size)
 
 
@@ -170,7 +170,7 @@ def _from_json(value: Any, source: object) -> dict[str, Camera]:
         K = row["K"]
         if isinstance(K, list) and len(K) in (3, 4) and all(isinstance(v, int | float) for v in K):
             K = intrinsics(K)
-        distortion = _numbers(row.get("distortion", [0.0] * 4), (4,), f"camera {name!r} of {source}: distortion")
+        distortion = _numbers(row.get("distortion", [0.0] * 5), (5,), f"camera {name!r} of {source}: distortion")
         found[name] = camera(name, K, row["R"], row["t"], source, distortion.tolist())
     return found
 
@@ -279,11 +279,11 @@ def undistorted(picture: Tensor, own: Camera) -> Tensor:
         raise VergenceError(f"{own.name} has {width} x {height} pixels, and its camera {own.size[0]} x {own.size[1]}")
     if not own.distortion:
         return picture
-    k1, k2, p1, p2 = own.distortion
+    k1, k2, p1, p2, k3 = own.distortion
     rows, columns = torch.meshgrid(torch.arange(height).double(), torch.arange(width).double(), indexing="ij")
     x, y = own.normalised(torch.stack([columns, rows], -1)).unbind(-1)
     r2 = x * x + y * y
-    radial = 1 + k1 * r2 + k2 * r2 * r2
+    radial = 1 + r2 * (k1 + r2 * (k2 + r2 * k3))
     bent = torch.stack([
         x * radial + 2 * p1 * x * y + p2 * (r2 + 2 * x * x), y * radial + p1 * (r2 + 2 * y * y) + 2 * p2 * x * y
     ], -1)  # fmt: skip
