@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from vergence.core.progress import Progress
 from vergence.matching.cameras import Camera
 from vergence.matching.frames import Features, detect, match
-from vergence.matching.tracks import Tracks, join
+from vergence.matching.tracks import Observed, Tracks, join, of_planes
 from vergence.ops.epipolar import essential, relative_pose
 
 NEIGHBOURS = 6
@@ -62,3 +63,11 @@ def neighbours(cameras: Sequence[Camera]) -> list[tuple[int, int]]:
     apart = far > 1e-9 * far.max()
     order = torch.where(apart, far, torch.inf).argsort(1)[:, :NEIGHBOURS].tolist()
     return sorted({(min(i, j), max(i, j)) for i, row in enumerate(order) for j in row if apart[i, j]})
+
+
+def detected_patches(picture: Tensor, cameras: Sequence[Camera], simulate: bool = False, most: int = 4000) -> Observed:
+    """Local frames of the first picture alone, to be tracked through the others; their places there are not known."""
+    features = detect(grey(picture), simulate, most)
+    nowhere = torch.full((len(features), 3), torch.nan, dtype=torch.float64)
+    patches = of_planes(cameras, features.points, nowhere)
+    return replace(patches, frame=torch.linalg.inv(cameras[0].K[:2, :2]) @ features.frames)

@@ -19,7 +19,7 @@ from vergence.data.rendered import rendered
 from vergence.matching.cameras import Camera
 from vergence.matching.data import Shot
 from vergence.matching.surfaces import Rendered
-from vergence.matching.tracks import Observed
+from vergence.matching.tracks import Observed, of_planes
 from vergence.ops.affine_correspondences import oriented_point
 from vergence.ops.epipolar import homogeneous, plane_affinity, relative_pose
 from vergence.rendering import (
@@ -41,9 +41,9 @@ MIDDLE = (0.0, 0.0, 3.0)
 """The middle of a still life, in metres."""
 
 
-def still_life(source: torch.Generator, share: Share = "train", blend: float = 1.0) -> Scene:
-    """A wall, a floor, two or three boards, a ball and a column, with photographs on them. ``blend`` below 1 makes them
-    faint."""
+def still_life(source: torch.Generator, share: Share = "train", blend: float = 1.0, wall: bool = False) -> Scene:
+    """A wall, a floor, two or three boards, a ball and a column, with photographs on them; or the ``wall`` alone,
+    nearer. ``blend`` below 1 makes them faint."""
     atlas = photographic(share, side=512)
     light = Light(torch.tensor([uniform(source, -1, 1), -1.2, -1.0]), 0.55, 0.5)
     builder = SceneBuilder(atlas, light)
@@ -56,6 +56,10 @@ def still_life(source: torch.Generator, share: Share = "train", blend: float = 1
             offset=(uniform(source, 0, 512), uniform(source, 0, 512)),
         )  # fmt: skip
 
+    if wall:
+        lean = about("y", uniform(source, -0.4, 0.4)) @ about("x", uniform(source, -0.3, 0.3))
+        add(BOX, (0, 0, 3.0), (4, 3, 0.01), lean)
+        return builder.scene()
     add(BOX, (0, 0, 4.9), (4, 3, 0.1))
     add(BOX, (0, 1.15, 3.5), (4, 0.1, 2.5))
     for side in (-1, 1, 0)[: 2 + choice(source, 2)]:
@@ -103,7 +107,7 @@ def along(source: torch.Generator, count: int, size: tuple[int, int], reach: flo
 def shoot(source: torch.Generator, film: Film) -> dict[str, Tensor]:
     """Pictures of one still life with what is known of them: ``pictures`` (N, 3, H, W) of bytes, ``depth`` (N, H, W),
     ``normal`` (3, H, W) of the first, and cameras ``K``, ``R`` and ``t``."""
-    scene = still_life(source, film.share, film.contrast)
+    scene = still_life(source, film.share, film.contrast, film.wall)
     lenses = (along if film.moving else around)(source, film.views, film.size)
     seen = [render(scene, own) for own in lenses]
     gain = 0.02 if film.moving else 0.1
@@ -126,6 +130,8 @@ class Film:
     """Frames of a camera that moves, instead of cameras around the scene."""
     contrast: float = 1.0
     """Of textures; below 1 they are faint."""
+    wall: bool = False
+    """A wall alone."""
     noise: float = 0.01
     """Largest deviation of the noise of pixels, from 0 to 1."""
     size: tuple[int, int] = (240, 320)
@@ -182,28 +188,7 @@ def places(shot: Shot, count: int, source: torch.Generator, radius: float = 12.0
     good = plane.isfinite().all(1) & (_contrast(shot.pictures[0], margin)[y, x] > 0.02)
     good &= _smooth(shot, pixels, plane, radius)
     pixels, plane = pixels[good][:count], plane[good][:count]
-    return Exact(observed(shot.cameras, pixels, plane, radius / 3), plane)
-
-
-def observed(cameras: Sequence[Camera], pixels: Tensor, plane: Tensor, scale: float = 4.0) -> Observed:
-    """The exact correspondences of planes (B, 3) at pixels (B, 2) of the first camera in all others; frames are
-    upright, of ``scale`` pixels."""
-    count, views = len(pixels), len(cameras) - 1
-    first, others = cameras[0], cameras[1:]
-    K = torch.stack([own.K for own in others]).expand(count, views, 3, 3)
-    R, t = relative_pose(
-        first.R, first.t, torch.stack([own.R for own in others]), torch.stack([own.t for own in others])
-    )
-    R, t = R.expand(count, views, 3, 3), t.expand(count, views, 3)
-    x = first.normalised(pixels)
-    y, A = plane_affinity(R, t, plane[:, None], x[:, None])
-    frame = (scale * torch.linalg.inv(first.K[:2, :2])).expand(count, 2, 2)
-    which = torch.arange(1, views + 1).expand(count, views)
-    inverse_depth = (plane * homogeneous(x)).sum(1)
-    return Observed(
-        torch.zeros(count).long(), which, torch.ones(count, views, dtype=x.dtype), first.K.expand(count, 3, 3), K, R, t,
-        x, y, A, frame, inverse_depth,
-    )  # fmt: skip
+    return Exact(of_planes(shot.cameras, pixels, plane, radius / 3), plane)
 
 
 def _contrast(picture: Tensor, window: int) -> Tensor:

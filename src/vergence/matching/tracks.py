@@ -16,7 +16,7 @@ from torch import Tensor
 from vergence.core.errors import VergenceError
 from vergence.matching.cameras import Camera
 from vergence.matching.frames import APART, Features
-from vergence.ops.epipolar import relative_pose, triangulate
+from vergence.ops.epipolar import homogeneous, plane_affinity, relative_pose, triangulate
 from vergence.reading.tables import read_records
 
 
@@ -178,6 +178,27 @@ def observe(cameras: Sequence[Camera], tracks: Tracks) -> Observed:
     return Observed(
         first, which[:, 1:], weight, K[first], K[which[:, 1:]], turn, shift, points[:, 0], points[:, 1:],
         frames[:, 1:] @ back, frames[:, 0],
+    )  # fmt: skip
+
+
+def of_planes(cameras: Sequence[Camera], pixels: Tensor, plane: Tensor, scale: float = 4.0) -> Observed:
+    """The exact correspondences of planes (B, 3) at pixels (B, 2) of the first camera in all others; frames are
+    upright, of ``scale`` pixels."""
+    count, views = len(pixels), len(cameras) - 1
+    first, others = cameras[0], cameras[1:]
+    K = torch.stack([own.K for own in others]).expand(count, views, 3, 3)
+    R, t = relative_pose(
+        first.R, first.t, torch.stack([own.R for own in others]), torch.stack([own.t for own in others])
+    )
+    R, t = R.expand(count, views, 3, 3), t.expand(count, views, 3)
+    x = first.normalised(pixels)
+    y, A = plane_affinity(R, t, plane[:, None], x[:, None])
+    frame = (scale * torch.linalg.inv(first.K[:2, :2])).expand(count, 2, 2)
+    which = torch.arange(1, views + 1).expand(count, views)
+    inverse_depth = (plane * homogeneous(x)).sum(1)
+    return Observed(
+        torch.zeros(count).long(), which, torch.ones(count, views, dtype=x.dtype), first.K.expand(count, 3, 3), K, R, t,
+        x, y, A, frame, inverse_depth,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from vergence.matching.affinecorr.settings import Method, Patch
 from vergence.matching.tracks import Observed
 from vergence.ops.affine_correspondences import correct_affinity, correct_views, estimate_plane
-from vergence.ops.epipolar import essential, induced, plane_through
+from vergence.ops.epipolar import essential, homogeneous, induced, plane_through
 from vergence.ops.photoconsistency import Aligned, Alignment, Pictures, align
 from vergence.ops.warps import Family, InPixels, Planes, affine_maps, affinities, along_line, through_point
 
@@ -138,6 +138,15 @@ def _aligned(tracks: Observed, pictures: Pictures, patch: Patch, family: Family,
     settings = Alignment(patch.side, patch.steps, patch.tolerance, patch.coarse, patch.gain)
     maps = InPixels(family, frame, tracks.K)
     return align(pictures, tracks.first, template, tracks.others, maps, p, settings, tracks.weight)
+
+
+def agreement(tracks: Observed, pictures: Pictures, plane: Tensor, patch: Patch) -> Tensor:
+    """Correlations (B,) of patches with what planes (B, 3) make of them in the other pictures, as means over views."""
+    family = Planes(tracks.R, tracks.t, tracks.x)
+    p = torch.cat([plane[:, :2], (plane * homogeneous(tracks.x)).sum(1, keepdim=True)], 1)
+    aligned = _aligned(tracks, pictures, replace(patch, steps=0, coarse=0, gain=True), family, p)
+    error = (aligned.error.nan_to_num(2) * tracks.weight).sum(1) / tracks.weight.sum(1)
+    return 1 - error / 2
 
 
 # Tracking -------------------------------------------------------------------------------------------------------------

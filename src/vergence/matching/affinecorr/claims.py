@@ -1,0 +1,3 @@
+"""Statements of the paper."""
+
+CLAIMS = ()
