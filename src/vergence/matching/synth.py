@@ -92,14 +92,16 @@ def around(source: torch.Generator, count: int, size: tuple[int, int], spread: f
 
 
 def along(source: torch.Generator, count: int, size: tuple[int, int], reach: float = 0.5) -> list[Pinhole]:
-    """Frames of a camera that moves by ``reach`` metres in all, while it looks at the middle."""
+    """Frames of a camera that moves along an arc of about ``reach`` metres, while it looks at the middle. (On a
+    straight line all rays to a point are in one plane, and no two pictures could disagree about its place.)"""
     height, width = size
     way = uniform(source, 0, 2 * math.pi)
-    step = reach / max(count - 1, 1) * torch.tensor([math.cos(way), 0.6 * math.sin(way), uniform(source, -0.3, 0.3)])
-    start = torch.tensor([0.0, -0.3, 0.1]) - 0.5 * (count - 1) * step
+    ahead = torch.tensor([math.cos(way), 0.6 * math.sin(way), uniform(source, -0.3, 0.3)])
+    aside = torch.tensor([-math.sin(way), 0.6 * math.cos(way), uniform(source, -0.3, 0.3)])
     cameras = []
     for number in range(count):
-        position = start + number * step
+        share = number / max(count - 1, 1)
+        position = torch.tensor([0.0, -0.3, 0.1]) + reach * ((share - 0.5) * ahead + 1.2 * (share - 0.5) ** 2 * aside)
         cameras.append(Pinhole(height, width, 1.15 * width, position, look_at(position, torch.tensor(MIDDLE))))
     return cameras
 

@@ -76,8 +76,8 @@ class Shots:
     """embedded: rendered still lifes; films of faint ones, or of a faint wall; the paper's geometry without pictures
     (sphere); or scikit-image's motorcycle pair, which is real."""
     frames: Frames = "noisy"
-    """Correspondences: noisy ones of true planes (embedded scenes alone), or found by SIFT, or by SIFT with affine
-    simulation (the extra opencv)."""
+    """Correspondences: noisy ones of true planes (of real pictures, as sift); found by SIFT; or found by SIFT with
+    affine simulation. The last two need the extra opencv."""
     count: int = 6
     """The most scenes, or windows of a sequence; of `sphere`, thousands of trials."""
     views: int = 4
@@ -85,7 +85,9 @@ class Shots:
     stride: int = 1
     """From a sequence: take every nth picture."""
     points: int = 150
-    """Patches of each scene; with SIFT, the most frames of each picture."""
+    """noisy: patches of each scene."""
+    features: int = 4000
+    """sift, affine: the most frames of each picture."""
     noise: float = 0.15
     """noisy: deviation of the noise on the entries of affinities."""
     point_noise: float = 0.5
@@ -96,15 +98,13 @@ class Shots:
     """Rendered: the largest deviation of the noise of pixels, from 0 to 1."""
 
     def __post_init__(self) -> None:
-        if self.views < 2 or self.count < 1 or self.points < 1 or self.stride < 1:
+        if self.views < 2 or min(self.count, self.points, self.features, self.stride) < 1:
             raise VergenceError(
-                "there are views >= 2, and count, points and stride >= 1, got "
-                f"{self.views}, {self.count}, {self.points} and {self.stride}"
+                "there are views >= 2, and count, points, features and stride >= 1, got "
+                f"{self.views}, {self.count}, {self.points}, {self.features} and {self.stride}"
             )
         if not all(0 <= v < 1e3 for v in (self.noise, self.point_noise, self.contrast, self.pixel_noise)):
             raise VergenceError("noise, point_noise, contrast and pixel_noise are at least 0")
-        if self.frames == "noisy" and (self.source != EMBEDDED or self.scene == "motorcycle"):
-            raise VergenceError("real pictures have no noisy truth: data.frames is sift or affine for them")
 
 
 @dataclass(frozen=True)
@@ -155,13 +155,13 @@ _FILM = {"data.scene": "film", "data.views": 10, "data.count": 3, "model.patch.l
 PRESETS = {
     "tiny": Config(),
     "sphere": Config(ModelConfig("corrected"), Shots(scene="sphere", count=1, views=5, noise=1.0, point_noise=0.0)),
-    "detected": Config(data=Shots(frames="sift", points=1500)),
-    "motorcycle": Config(data=Shots(scene="motorcycle", frames="sift", count=1, views=2, points=8000)),
+    "detected": Config(data=Shots(frames="sift", features=1500)),
+    "motorcycle": Config(data=Shots(scene="motorcycle", frames="sift", count=1, views=2, features=8000)),
     # Fountain-P11 and Herz-Jesu-P8, five views of a track; and the sequence without texture, ten frames.
-    "paper": Config(data=Shots("strecha:data", frames="affine", count=1000, views=5, points=8000)),
+    "paper": Config(data=Shots("strecha:data", frames="affine", count=1000, views=5, features=8000)),
     "paper-tracking": Config(
         ModelConfig("track3", Patch(least=12.0, coarse=2)),
-        Shots("tum:data", frames="sift", count=1000, views=10, points=1000),
+        Shots("tum:data", frames="sift", count=1000, views=10, features=1000),
     ),
 }
 VARIANTS = {

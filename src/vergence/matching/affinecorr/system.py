@@ -136,7 +136,7 @@ def case_of(config: Config, sample: Shot | Exact, index: int) -> Case:
         return Case(_noisy(sample.tracks, config.data, source), sample.plane, None)
     stack = Pictures.of([grey(picture) for picture in sample.pictures], blur=config.model.patch.blur)
     tracking = config.model.method in TRACKERS
-    if config.data.frames == "noisy":
+    if config.data.frames == "noisy" and sample.depths is not None:
         exact = places(sample, config.data.points, source, config.model.patch.least)
         if tracking:
             return Case(exact.tracks, exact.plane, stack)
@@ -154,8 +154,8 @@ def _found(config: Config, shot: Shot, tracking: bool) -> Observed:
     """Tracks from SIFT: matched in all pictures, or only found in the first one."""
     simulate = config.data.frames == "affine"
     if tracking:
-        return detected_patches(shot.pictures[0], shot.cameras, simulate, config.data.points)
-    tracks = matched_tracks(shot.pictures, shot.cameras, simulate, config.data.points, config.data.views)
+        return detected_patches(shot.pictures[0], shot.cameras, simulate, config.data.features)
+    tracks = matched_tracks(shot.pictures, shot.cameras, simulate, config.data.features, config.data.views)
     return settle(observe(shot.cameras, tracks.rows((tracks.picture[:, 0] == 0).nonzero().squeeze(1)))).tracks
 
 
