@@ -1,8 +1,8 @@
 """Rendered LiDAR sweeps of streets, with the class of every point.
 
 A scanner with 16 to 64 beams stands on a car in a street with buildings, fences, hedges, trees, parked and driving
-cars, people, cyclists, poles and signs. Rays are cast against solids; points carry the noise of a real range, drop out where
-surfaces are dark, far or grazing, and have an intensity by material and angle.
+cars, people, cyclists, poles and signs. Rays are cast against solids; points carry the noise of a real range, drop out
+where surfaces are dark, far or grazing, and have an intensity by material and angle.
 """
 
 from __future__ import annotations
