@@ -6,7 +6,7 @@ Many people share each kind and colour, so that only the combination identifies 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -82,6 +82,10 @@ class Pose:
     swing: float
     bend: float
     """Of the arms."""
+    lift: float = 0.0
+    """How far the right arm is raised to the front."""
+    crouch: float = 0.0
+    """How far both knees are bent."""
 
     @classmethod
     def drawn(cls, source: torch.Generator) -> Pose:
@@ -93,17 +97,18 @@ class Pose:
 
 def joints(person: Person, pose: Pose) -> dict[str, Vector]:
     """Places of the joints in the body's axes (left of the body is -x, down, forward), for a body of 1.75 m."""
-    at: dict[str, Vector] = {"nose": (0, -1.6, 0.12)}
+    low = 0.43 * (1 - math.cos(pose.crouch)) + 0.41 * (1 - math.cos(0.9 * pose.crouch))  # of the hips
+    at: dict[str, Vector] = {"nose": (0, -1.6 + low, 0.12)}
     for side, name in ((-1, "left"), (1, "right")):
-        at |= {f"{name}_eye": (side * 0.035, -1.63, 0.1), f"{name}_ear": (side * 0.085, -1.61, 0.0)}
-        step = side * pose.stride
-        hip = (side * 0.095 * person.build, -0.93, 0.0)
+        at |= {f"{name}_eye": (side * 0.035, -1.63 + low, 0.1), f"{name}_ear": (side * 0.085, -1.61 + low, 0.0)}
+        step = side * pose.stride + pose.crouch
+        hip = (side * 0.095 * person.build, -0.93 + low, 0.0)
         knee = (hip[0], hip[1] + 0.43 * math.cos(step), 0.43 * math.sin(step))
-        back = min(step, 0.0) * 0.9 - 0.08  # a leg behind the body is bent
+        back = min(step, 0.0) * 0.9 - 0.08 - 1.9 * pose.crouch  # a leg behind the body is bent
         ankle = (hip[0], knee[1] + 0.41 * math.cos(step + back), knee[2] + 0.41 * math.sin(step + back))
-        shoulder = (side * 0.185 * person.build, -1.42, 0.0)
-        arm = -side * pose.swing
-        elbow = (side * 0.215 * person.build, -1.42 + 0.28 * math.cos(arm), 0.28 * math.sin(arm))
+        shoulder = (side * 0.185 * person.build, -1.42 + low, 0.0)
+        arm = -side * pose.swing + (pose.lift if side > 0 else 0.0)
+        elbow = (side * 0.215 * person.build, shoulder[1] + 0.28 * math.cos(arm), 0.28 * math.sin(arm))
         wrist = (
             side * 0.2 * person.build,
             elbow[1] + 0.25 * math.cos(arm + pose.bend),
@@ -130,18 +135,21 @@ def body(person: Person, pose: Pose) -> list[Part]:
         parts += [rod(shoulder, elbow, 0.052 * build), Part(ELLIPSOID, shoulder, (0.068 * build,) * 3)]
         parts += [rod(elbow, wrist, 0.042 * build, sleeve), Part(ELLIPSOID, elbow, (0.052 * build,) * 3, sleeve)]
         parts.append(Part(ELLIPSOID, (wrist[0], wrist[1] + 0.05, wrist[2]), (0.035, 0.07, 0.04), person.skin))
-    parts += [
+    low = at["left_hip"][1] + 0.93  # how far a crouching body is lowered
+    trunk = [
         Part(ELLIPSOID, (0, -1.28, 0), (0.175 * build, 0.22, 0.12 * build)),
         Part(ELLIPSOID, (0, -1.08, 0), (0.155 * build, 0.2, 0.115 * build)),
         Part(ELLIPSOID, (0, -0.95, 0), (0.16 * build, 0.12, 0.12 * build), "second"),
         Part(CYLINDER, (0, -1.5, 0.0), (0.05, 0.06, 0.05), person.skin),
         Part(ELLIPSOID, (0, -1.62, 0.015), (0.08, 0.11, 0.095), person.skin),
+        *_head(person),
+        *_bag(person, {name: (x, y - low, z) for name, (x, y, z) in at.items()}),
     ]
     if person.coat:
-        parts.append(Part(CONE, (0, -0.98, 0), (0.26 * build, 0.4, 0.19 * build)))
+        trunk.append(Part(CONE, (0, -0.98, 0), (0.26 * build, 0.4, 0.19 * build)))
     if person.legs == 2:
-        parts.append(Part(CONE, (0, -0.86, 0), (0.27 * build, 0.32, 0.24 * build), "second"))
-    return parts + _head(person) + _bag(person, at)
+        trunk.append(Part(CONE, (0, -0.86, 0), (0.27 * build, 0.32, 0.24 * build), "second"))
+    return parts + [replace(part, centre=(part.centre[0], part.centre[1] + low, part.centre[2])) for part in trunk]
 
 
 def _head(person: Person) -> list[Part]:
