@@ -75,7 +75,7 @@ class Actor:
     """-1: to the left, 1: to the right."""
 
     def at(self, motion: str, t: float, length: float) -> list[Placed]:
-        """What is seen ``t`` seconds after a motion of ``length`` seconds began; before and after, the actor is still."""
+        """What is seen ``t`` seconds after a motion of ``length`` seconds began; it is still before and after."""
         if self.person is not None:
             return self._person(motion, t, length)
         return [self._thing(motion, t, length)._replace(main=self.main, second=self.second)]
