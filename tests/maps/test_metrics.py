@@ -1,6 +1,7 @@
 """Each measure's own properties: closed forms, what its options change, and what empty maps give."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ from vergence.maps.metrics import (
     triplets,
     trips,
 )
-from vergence.maps.metrics.opt_g import matching
+from vergence.maps.metrics.opt_g import matching, shared_hits
 from vergence.maps.metrics.opt_p_match import connectivity
 from vergence.maps.metrics.opt_p_paths import decompose
 from vergence.maps.synth import ErrorInjector, city
@@ -242,7 +243,44 @@ def test_subg_overlooks_far_roads_and_merged_ones_which_opt_g_sees():
     assert subg(doubled, road, settings).f1 > 0.99
     assert opt_g(doubled, road, settings).f1 < 0.9
     assert subg(road, doubled, settings).precision < 0.8
-    assert subg(road, doubled, Subgraphs(starts=60, shared="both")).precision == 1
+    assert subg(road, doubled, Subgraphs(starts=60, counted="near")).precision == 1
+
+
+@pytest.mark.parametrize(
+    ("true", "predicted", "right"),
+    [
+        # Three true points choose two predicted ones (10 is nearer to 0 than to 21); two more are far from all.
+        ([0, 10, 20], [(0, 0), (21, 0), (100, 0), (200, 0)], {"distinct": 2, "true": 3, "near": 2}),
+        # Every predicted point has a copy 12 pixels aside, which no true point chooses.
+        ([0, 100], [(0, 0), (0, 12), (100, 0), (100, 12)], {"distinct": 2, "true": 2, "near": 4}),
+        # More true points than predicted ones: a precision is never above 1.
+        ([0, 5, 10], [(5, 0)], {"distinct": 1, "true": 1, "near": 1}),
+    ],
+)
+def test_each_reading_of_subg_counts_its_own_points(true, predicted, right):
+    own, other = np.array([(x, 0.0) for x in true]), np.array(predicted, float)
+    for counted, expected in right.items():
+        assert shared_hits(own, other, Subgraphs(counted=counted)) == (expected, len(true)), counted
+
+
+def test_by_default_subg_is_a_share_of_distinct_predicted_points():
+    # The road ends 16 pixels early, where true points share the last predicted one; and a stub 22 pixels aside is the
+    # nearest of none.
+    truth = line((0, 0), (100, 0))
+    prediction = together(line((0, 0), (40, 0), (84, 0)), line((40, 0), (40, 22)))
+    settings = Subgraphs(starts=30, step=4.0)
+    distinct, true, near = (subg(truth, prediction, replace(settings, counted=c)) for c in ("distinct", "true", "near"))
+    assert {distinct.recall, true.recall, near.recall} == {1.0}
+    assert near.precision == 1
+    # Of 22 points on the road and 6 on the stub, 22 are chosen; 26 true points have a neighbour.
+    assert (distinct.precision, true.precision) == pytest.approx((22 / 28, 26 / 28))
+    assert subg(truth, prediction, settings).precision == distinct.precision
+
+
+def test_a_tie_of_subg_goes_to_the_first_point():
+    own, other = np.array([(0.0, 0.0), (1.0, 0.0)]), np.array([(0.0, 10.0 - 1e-9), (0.0, -10.0), (1.0, 10.0)])
+    assert shared_hits(own, other, Subgraphs()) == (2, 2)
+    assert shared_hits(own[:1], other, Subgraphs()) == (1, 1)
 
 
 # CCQ, trips, JUNCT ----------------------------------------------------------------------------------------------------

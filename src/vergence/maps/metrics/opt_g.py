@@ -21,7 +21,7 @@ from scipy.spatial.distance import cdist
 
 from vergence.core.seeding import derive
 from vergence.maps.geometry import along, closest
-from vergence.maps.graph import Floats, Ints, RoadGraph, as_graph
+from vergence.maps.graph import SAME, Floats, Ints, RoadGraph, as_graph
 from vergence.maps.metrics.agreement import Agreement
 from vergence.maps.roads import simplified
 from vergence.maps.settings import Subgraphs
@@ -55,16 +55,28 @@ def subg_draws(truth: Any, prediction: Any, settings: Subgraphs, seeds: Sequence
     g, h = (Explorer(as_graph(x, name), settings) for x, name in _named(truth, prediction))
     counts = np.zeros((len(seeds), 4))  # right, predicted, found, actual
     for times, own, other in g.visits(h, settings.starts, [derive("subg", seed) for seed in seeds]):
-        near_prediction = near_truth = 0
-        if len(own) and len(other):
-            distance = cdist(own, other)
-            near_prediction = int((distance.min(1) < settings.snap).sum())
-            near_truth = int((distance.min(0) < settings.snap).sum())
-        right = near_truth if settings.shared == "both" else min(near_prediction, len(other))
-        counts += times[:, None] * np.array([right, len(other), near_prediction, len(own)])
+        right, found = shared_hits(own, other, settings)
+        counts += times[:, None] * np.array([right, len(other), found, len(own)])
     if not len(g.graph) and len(h.graph):
         counts[:, 1] = len(h.graph.points)  # no starts: nothing of the prediction is right
     return [Agreement(right, predicted, found, actual) for right, predicted, found, actual in counts.tolist()]
+
+
+def shared_hits(own: Floats, other: Floats, settings: Subgraphs) -> tuple[int, int]:
+    """SUBG's hits among predicted points (M, 2), and among true ones (N, 2)."""
+    if not len(own) or not len(other):
+        return 0, 0
+    distance = cdist(own, other)
+    least = distance.min(1)
+    near = least < settings.snap
+    found = int(near.sum())
+    if settings.counted == "true":
+        return min(found, len(other)), found
+    if settings.counted == "near":
+        return int((distance.min(0) < settings.snap).sum()), found
+    # Ties go to the first point, whose order does not depend on rounding.
+    nearest = (distance[near] <= least[near, None] + SAME).argmax(1)
+    return len(np.unique(nearest)), found
 
 
 def _named(truth: Any, prediction: Any) -> tuple[tuple[Any, str], tuple[Any, str]]:
