@@ -10,6 +10,10 @@ from scipy.spatial import cKDTree
 from vergence.maps.graph import Floats, Ints, RoadGraph
 
 
+DENSE = 30_000
+"""Pairs of points and edges up to which measuring all is faster than searching a tree."""
+
+
 class Near(NamedTuple):
     """Pairs of a point and an edge, by point, with the position of the closest point on the edge and its distance."""
 
@@ -21,12 +25,13 @@ class Near(NamedTuple):
 
 
 def on_segments(points: Floats, start: Floats, end: Floats) -> tuple[Floats, Floats]:
-    """The closest points of segments to points, row by row (N, 2): share along the segment, and distance."""
-    way = end - start
-    square = np.maximum((way * way).sum(1), 1e-300)
-    share = np.clip(((points - start) * way).sum(1) / square, 0.0, 1.0)
-    gap = points - (start + share[:, None] * way)
-    return share, np.sqrt((gap * gap).sum(1))
+    """The closest points of segments to points, row by row (..., 2): share along the segment, and distance."""
+    x, y = points[..., 0] - start[..., 0], points[..., 1] - start[..., 1]
+    along, across = end[..., 0] - start[..., 0], end[..., 1] - start[..., 1]
+    square = np.maximum(along * along + across * across, 1e-300)
+    share = np.minimum(np.maximum((x * along + y * across) / square, 0.0), 1.0)
+    x, y = x - share * along, y - share * across
+    return share, np.sqrt(x * x + y * y)
 
 
 def near(points: Floats, graph: RoadGraph, radius: float, spacing: float | None = None) -> Near:
@@ -35,12 +40,14 @@ def near(points: Floats, graph: RoadGraph, radius: float, spacing: float | None 
     Exact for any graph. It queries a tree over the midpoints of edges with the radius plus half the longest edge, so a
     graph with long edges should be split first, or ``spacing`` given, the length of pieces for the search.
     """
-    if not len(points) or not len(graph):
-        return Near(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+    start, end = (graph.points[graph.edges[:, k]] for k in (0, 1))
+    if len(points) * len(graph) <= DENSE:
+        share, distance = on_segments(points[:, None], start, end)  # (N, E)
+        point, edge = np.nonzero(distance <= radius)
+        return Near(point, edge, share[point, edge], distance[point, edge])
     longest = float(graph.lengths.max())
     if spacing is not None and longest > spacing:
         return _near_long(points, graph, radius, spacing)
-    start, end = (graph.points[graph.edges[:, k]] for k in (0, 1))
     pairs = cKDTree(points).sparse_distance_matrix(
         cKDTree((start + end) / 2), radius + longest / 2 + 1e-9, output_type="ndarray"
     )

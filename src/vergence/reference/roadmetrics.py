@@ -19,6 +19,8 @@ from scipy.optimize import linear_sum_assignment
 Floats = NDArray[np.float64]
 Point = tuple[float, float]
 TIE = 1e-9
+SAME = 1e-6
+"""Distances that differ by less are equal, in pixels."""
 
 
 def closest_on_edges(graph: Any, point: Point) -> list[tuple[Any, float, float]]:
@@ -189,9 +191,9 @@ def reached(graph: Any, place: Point, radius: float) -> Floats:
     far: dict[Any, float] = {}
     for node, offset in ((u, share * _length(graph, u, v)), (v, (1 - share) * _length(graph, u, v))):
         weight = lambda a, b, _: _length(graph, a, b)  # noqa: E731
-        for n, d in nx.single_source_dijkstra_path_length(graph, node, radius, weight).items():
+        for n, d in nx.single_source_dijkstra_path_length(graph, node, radius + SAME, weight).items():
             far[n] = min(far.get(n, math.inf), d + offset)
-    return np.array([graph.nodes[n]["pos"] for n in sorted(far) if far[n] <= radius]).reshape(-1, 2)
+    return np.array([graph.nodes[n]["pos"] for n in sorted(far) if far[n] <= radius + SAME]).reshape(-1, 2)
 
 
 def visits(graph: Any, other: Any, starts: Sequence[Point], snap: float, radius: float) -> list[tuple[Floats, Floats]]:
@@ -226,7 +228,7 @@ def subg(truth: Any, prediction: Any, starts: Sequence[Point], snap: float = 25.
         for p in a if len(b) else ():
             distance = np.hypot(*(b - p).T)
             if distance.min() < snap:
-                nearest.append(next(i for i, d in enumerate(distance) if d <= distance.min() + 1e-6))
+                nearest.append(next(i for i, d in enumerate(distance) if d <= distance.min() + SAME))
         right, predicted = right + len(set(nearest)), predicted + len(b)
         found, actual = found + len(nearest), actual + len(a)
     return right, predicted, found, actual

@@ -21,7 +21,7 @@ from scipy.spatial.distance import cdist
 
 from vergence.core.seeding import derive
 from vergence.maps.geometry import along, closest
-from vergence.maps.graph import SAME, Floats, Ints, RoadGraph, as_graph
+from vergence.maps.graph import SAME, Floats, Ints, RoadGraph, as_graph, norms
 from vergence.maps.metrics.agreement import Agreement
 from vergence.maps.roads import simplified
 from vergence.maps.settings import Subgraphs
@@ -192,16 +192,17 @@ class Explorer:
                 for number, nodes in zip(numbers, local, strict=True):
                     within[number] = _within_circle(small, points, starts[number], nodes, radius)
                 continue
-            distance = dijkstra(small, directed=False, indices=local.ravel(), limit=radius).reshape(len(numbers), 2, -1)
+            limit = radius + SAME  # control points at the radius itself are inside, whatever the rounding
+            distance = dijkstra(small, directed=False, indices=local.ravel(), limit=limit).reshape(len(numbers), 2, -1)
             far = (distance + np.array([starts[n].offsets for n in numbers])[..., None]).min(1)
-            for number, inside in zip(numbers, far <= radius, strict=True):
+            for number, inside in zip(numbers, far <= limit, strict=True):
                 within[number] = points[inside]
         return within
 
 
 def _within_circle(matrix: sparse.csr_matrix, points: Floats, start: _Start, nodes: Ints, radius: float) -> Floats:
     """Control points connected to a start without leaving a circle around it."""
-    inside = np.flatnonzero(((points - (start.x, start.y)) ** 2).sum(1) <= radius**2)
+    inside = np.flatnonzero(norms(points - (start.x, start.y)) <= radius + SAME)
     _, label = connected_components(matrix[inside][:, inside], directed=False)
     component = label[np.searchsorted(inside, nodes[np.isin(nodes, inside)])]
     return points[inside[np.isin(label, component)]]
