@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 
-from vergence.maps.graph import Floats, Ints, RoadGraph
+from vergence.maps.graph import Floats, Ints, RoadGraph, pieces_of
 
 
 DENSE = 30_000
@@ -61,8 +62,7 @@ def near(points: Floats, graph: RoadGraph, radius: float, spacing: float | None 
 def _near_long(points: Floats, graph: RoadGraph, radius: float, spacing: float) -> Near:
     """Searches with short pieces, then measures the distance to the whole edges."""
     pieces = graph.split(spacing)
-    counts = np.maximum(np.ceil(graph.lengths / spacing - 1e-6), 1).astype(np.int64)
-    owner = np.repeat(np.arange(len(graph)), counts)
+    owner = np.repeat(np.arange(len(graph)), pieces_of(graph.lengths, spacing))
     found = near(points, pieces, radius)
     pairs = np.unique(np.stack([found.point, owner[found.edge]], 1), axis=0)
     point, edge = pairs[:, 0], pairs[:, 1]
@@ -70,14 +70,98 @@ def _near_long(points: Floats, graph: RoadGraph, radius: float, spacing: float) 
     return Near(point, edge, *on_segments(points[point], start, end))
 
 
+def within(a: Floats, b: Floats, radius: float) -> tuple[Ints, Ints, Floats]:
+    """Pairs of points (N, 2) and (M, 2) at most ``radius`` apart: rows of both, and the distance."""
+    if len(a) * len(b) <= DENSE:
+        distance = cdist(a, b)
+        i, j = np.nonzero(distance <= radius)
+        return i, j, distance[i, j]
+    pairs = cKDTree(a).sparse_distance_matrix(cKDTree(b), radius, output_type="ndarray")
+    return pairs["i"].astype(np.int64), pairs["j"].astype(np.int64), pairs["v"]
+
+
+class Stretches(NamedTuple):
+    """Stretches of edges: from one share of the edge to another."""
+
+    edge: Ints
+    low: Floats
+    high: Floats
+
+
+def stretches(a: RoadGraph, b: RoadGraph, radius: float) -> tuple[Stretches, Stretches]:
+    """The stretches of edges of ``a`` within ``radius`` of an edge of ``b``, and the reverse.
+
+    The part of a straight edge that is near another one is one stretch, because the distance to a segment is convex
+    along a line.
+    """
+    radius += 1e-9  # a distance of the radius itself is within it, whatever the rounding
+    i, j = _close_edges(a, b, radius)
+    start = np.concatenate([g.points[g.edges[:, 0]] for g in (a, b)])
+    way = np.concatenate([g.points[g.edges[:, 1]] for g in (a, b)]) - start
+    edge, other = np.concatenate([i, j + len(a)]), np.concatenate([j + len(a), i])  # both directions at once
+    low, high = _near_stretches(start, way, edge, other, radius)
+    kept = np.flatnonzero((low <= high) & (low <= 1) & (high >= 0))
+    edge, low, high = edge[kept], np.maximum(low[kept], 0.0), np.minimum(high[kept], 1.0)
+    cut = np.searchsorted(kept, len(i))
+    return Stretches(edge[:cut], low[:cut], high[:cut]), Stretches(edge[cut:] - len(a), low[cut:], high[cut:])
+
+
+def _close_edges(a: RoadGraph, b: RoadGraph, radius: float, spacing: float = 60.0) -> tuple[Ints, Ints]:
+    """All pairs of edges within ``radius``, and some more: by their boxes, or by a tree over pieces of ``spacing``."""
+    if len(a) * len(b) <= DENSE:
+        ends = [g.points[g.edges] for g in (a, b)]
+        (low, high), (low_b, high_b) = ((e.min(1).T, e.max(1).T) for e in ends)  # (2, E)
+        low, high = low[:, :, None] - radius, high[:, :, None] + radius
+        apart = (low[0] > high_b[0]) | (low[1] > high_b[1]) | (high[0] < low_b[0]) | (high[1] < low_b[1])
+        return np.nonzero(~apart)
+    pieces = [graph.split(spacing) for graph in (a, b)]
+    owners = [np.repeat(np.arange(len(g)), pieces_of(g.lengths, spacing)) for g in (a, b)]
+    reach = radius + sum(float(p.lengths.max(initial=0)) for p in pieces) / 2 + 1e-9
+    i, j, _ = within(pieces[0].middles, pieces[1].middles, reach)
+    pairs = np.unique(owners[0][i] * len(b) + owners[1][j])
+    return np.divmod(pairs, len(b))
+
+
+def _near_stretches(start: Floats, way: Floats, edge: Ints, other: Ints, radius: float) -> tuple[Floats, Floats]:
+    """Where edges, row by row, are within ``radius`` of others: in their rectangle, or the circles at their ends."""
+    (x, y), (dx, dy), (wx, wy) = (start[edge] - start[other]).T, way[edge].T, way[other].T
+    length = np.sqrt(wx * wx + wy * wy)
+    wx, wy = wx / length, wy / length
+    along = _between(x * wx + y * wy, dx * wx + dy * wy, 0.0, length)
+    across = _between(wx * y - wy * x, wx * dy - wy * dx, -radius, radius)
+    low, high = np.maximum(along[0], across[0]), np.minimum(along[1], across[1])
+    empty = low > high
+    low[empty], high[empty] = np.inf, -np.inf
+    for first, last in (_circle(x, y, dx, dy, radius), _circle(x - length * wx, y - length * wy, dx, dy, radius)):
+        low, high = np.minimum(low, first), np.maximum(high, last)
+    return low, high
+
+
+def _circle(x: Floats, y: Floats, dx: Floats, dy: Floats, radius: float) -> tuple[Floats, Floats]:
+    """Bounds of t with (x + t dx, y + t dy) in a circle around the origin: infinite, the first above, if there is none."""
+    square, middle = dx * dx + dy * dy, -(x * dx + y * dy)
+    rest = middle * middle - square * (x * x + y * y - radius * radius)
+    half = np.where(rest >= 0, np.sqrt(np.abs(rest)), -np.inf)
+    return (middle - half) / square, (middle + half) / square
+
+
+def _between(start: Floats, slope: Floats, low: Any, high: Any) -> tuple[Floats, Floats]:
+    """Bounds of t with start + t slope between two values."""
+    with np.errstate(over="ignore"):
+        slope = np.where(slope == 0, 1e-300, slope)  # any t, or none
+        a, b = (low - start) / slope, (high - start) / slope
+    return np.minimum(a, b), np.maximum(a, b)
+
+
 def closest(points: Floats, graph: RoadGraph, radius: float, spacing: float = 25.0) -> Near:
     """The closest edge of each point that has one within ``radius``. Ties go to an edge that ends there rather than one
     that passes: a node belongs to its own roads, also where another road crosses it on a bridge."""
     found = near(points, graph, radius, spacing)
     passes = (found.share > 1e-9) & (found.share < 1 - 1e-9)
-    order = np.lexsort((found.edge, passes, np.round(found.distance, 9), found.point))
-    first = order[np.flatnonzero(np.r_[True, np.diff(found.point[order]) != 0])] if len(order) else order
-    return Near(found.point[first], found.edge[first], found.share[first], found.distance[first])
+    order = np.lexsort((found.edge, passes, found.distance.round(9), found.point))
+    point = found.point[order]
+    first = order[:1], order[1:][point[1:] != point[:-1]]
+    return Near(*(column[np.concatenate(first)] for column in found))
 
 
 def along(graph: RoadGraph, edge: Ints, share: Floats) -> Floats:

@@ -72,18 +72,21 @@ class RoadGraph:
         return starts, np.argsort(self.edges.ravel(), kind="stable") // 2
 
     @cached_property
+    def merged(self) -> RoadGraph:
+        """The same map without control points on straight roads."""
+        return _without_straight_nodes(self)
+
+    @cached_property
     def canonical(self) -> RoadGraph:
-        """The same map without control points on straight roads, with nodes in an order invariant to translation,
-        rotation, renumbering and subdivision: by distance to the centre of all roads."""
-        merged = _without_straight_nodes(self)
+        """The merged map with nodes in an order invariant to translation, rotation, renumbering and subdivision: by
+        distance to the centre of all roads."""
+        merged = self.merged
         if not len(merged):
             return merged
-        middles = merged.middles
-        centre = np.average(middles, axis=0, weights=merged.lengths)
+        centre = merged.lengths @ merged.middles / merged.lengths.sum()
         offset = merged.points - centre
-        away = np.round(norms(offset) / SAME / 10)
-        x, y = np.round(offset, 4).T
-        order = np.lexsort((y, x, away))
+        x, y = offset.round(4).T
+        order = np.lexsort((y, x, (norms(offset) / SAME / 10).round()))
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         return RoadGraph(merged.points[order], _ordered(rank[merged.edges]))
@@ -94,7 +97,7 @@ class RoadGraph:
 
     def split(self, spacing: float) -> RoadGraph:
         """Every edge cut evenly into pieces of at most ``spacing``. Old nodes keep their numbers."""
-        return _cut(self, np.maximum(np.ceil(self.lengths / spacing - SAME), 1).astype(np.int64))
+        return _cut(self, pieces_of(self.lengths, spacing))
 
     def halved(self, spacing: float) -> RoadGraph:
         """Every edge halved until its pieces are at most ``spacing``."""
@@ -204,6 +207,11 @@ def as_graph(given: Any, name: str) -> RoadGraph:
     raise VergenceError(f"{name} is a {type(given).__name__}, expected a RoadGraph or a networkx graph")
 
 
+def pieces_of(lengths: Floats, spacing: float) -> Ints:
+    """The number of even pieces of at most ``spacing`` that edges are cut into."""
+    return np.maximum(np.ceil(lengths / spacing - SAME), 1).astype(np.int64)
+
+
 def norms(vectors: Floats) -> Floats:
     """Lengths of vectors (N, 2)."""
     x, y = vectors[:, 0], vectors[:, 1]
@@ -213,7 +221,7 @@ def norms(vectors: Floats) -> Floats:
 def _ordered(edges: Ints) -> Ints:
     """Edges with the smaller node first, in the order of their nodes."""
     edges = np.sort(edges, axis=1)
-    return edges[np.lexsort((edges[:, 1], edges[:, 0]))]
+    return edges[np.lexsort(edges.T[::-1])]
 
 
 def _one_node_a_place(points: Floats, edges: Ints) -> tuple[Floats, Ints]:
