@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vergence.maps.geometry import near, starts_of
-from vergence.maps.graph import Floats, Ints, RoadGraph
+from vergence.maps.graph import Floats, RoadGraph
 from vergence.maps.metrics.opt_p_paths import Path, decompose
-from vergence.maps.metrics.opt_p_target import Candidate, Target
+from vergence.maps.metrics.opt_p_target import Candidates, Target
 from vergence.maps.settings import OptP
 
 BREAK = 1e4
@@ -40,16 +40,6 @@ class Match(NamedTuple):
     """Number of last paths for which nothing of the target was left."""
 
 
-class _Column(NamedTuple):
-    """The candidates of a point of a path, each with its cost and the linked candidate before it (-1: a gap)."""
-
-    candidates: list[Candidate]
-    costs: list[float]
-    came: list[int]
-    best_before: int
-    """The cheapest candidate of the point before (-1: none)."""
-
-
 @dataclass(frozen=True, eq=False)
 class Matcher:
     """Matches paths of a source to a target, both split into pieces."""
@@ -65,7 +55,7 @@ class Matcher:
 
     def match_paths(self, paths: list[Path]) -> Match:
         """Matches the given paths, in order."""
-        target = Target(self.target, self.settings.hops)
+        target = Target(self.target, self._candidates, self.settings.hops)
         matched = np.zeros(len(self.source), bool)
         scores, lengths, skipped = [], [], 0
         for path in paths:
@@ -78,96 +68,83 @@ class Matcher:
         return Match(paths, scores, lengths, matched, skipped)
 
     @cached_property
-    def _near(self) -> list[list[Candidate]]:
+    def _candidates(self) -> Candidates:
         """By source node: the closest point of every target edge in reach."""
         found = near(self.source.points, self.target, self.settings.snap)
         inside = (found.share > 1e-9) & (found.share < 1 - 1e-9)
         node = np.where(inside, -1, self.target.edges[found.edge, (found.share > 0.5).astype(np.int64)])
         columns = found.edge, found.share, node, found.distance**2 + TIE * inside
-        rows = list(map(Candidate, *(column.tolist() for column in columns)))
-        starts = starts_of(found.point, len(self.source.points)).tolist()
-        return [rows[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        starts = starts_of(found.point, len(self.source.points))
+        return Candidates(*(column.tolist() for column in (*columns, starts)))
 
     @cached_property
-    def _regions(self) -> tuple[Ints, list[int], list[frozenset[int] | None]]:
-        """Target nodes in reach of the source's pieces, by piece; where a piece's begin; and as sets, once asked for."""
+    def _reach(self) -> tuple[list[int], list[int]]:
+        """Target nodes in reach of the source's pieces, by piece; and where those of a piece begin."""
         found = near(self.target.points, self.source, self.settings.snap)
         order = np.argsort(found.edge, kind="stable")
-        starts = starts_of(found.edge[order], len(self.source)).tolist()
-        return found.point[order], starts, [None] * len(self.source)
+        return found.point[order].tolist(), starts_of(found.edge[order], len(self.source)).tolist()
 
-    def _region(self, piece: int) -> frozenset[int]:
+    def _region(self, piece: int) -> list[int]:
         """Target nodes in reach of a source piece. An edge between two of them is in reach too, which is convex."""
-        nodes, starts, regions = self._regions
-        region = regions[piece]
-        if region is None:
-            region = regions[piece] = frozenset(nodes[starts[piece] : starts[piece + 1]].tolist())
-        return region
+        nodes, starts = self._reach
+        return nodes[starts[piece] : starts[piece + 1]]
 
     def _match_path(self, path: Path, steps: Floats, target: Target) -> NDArray[np.bool_]:
-        columns, last = self._costs(path, steps, target)
-        chosen, connected = _traced(columns, last)
+        chosen, connected = self._cheapest(path, steps, target)
         if connected.any():
             self._remove(path, chosen, connected, target)
         return connected
 
-    def _costs(self, path: Path, steps: Floats, target: Target) -> tuple[list[_Column], int]:
-        """Viterbi, forwards: the columns of all points, and the cheapest candidate of the last (-1: none).
+    def _cheapest(self, path: Path, steps: Floats, target: Target) -> tuple[list[int], NDArray[np.bool_]]:
+        """Viterbi: for each point of a path the candidate or none (-1), and the mask of connected pieces, at the least
+        cost.
 
         A candidate costs its squared distance, a piece that is not connected ``BREAK`` times its squared length.
         """
-        breaks = (BREAK * steps**2).tolist()
-        columns: list[_Column] = []
-        before, costs, best, state = [], [], 0.0, -1  # type: ignore[var-annotated]
+        square, breaks = self._candidates.square, (BREAK * steps**2).tolist()
+        cost: dict[int, float] = {}
+        came: list[dict[int, int]] = []  # by point: the linked candidate before; -1: a gap
+        best_before: list[int] = []
+        before: list[int] = []
+        best, best_state = 0.0, -1
         for place, node in enumerate(path.nodes):
             gap = best + breaks[place - 1] if place else 0.0
-            candidates = target.candidates(self._near[node])
-            links = target.links(before, candidates, self._region(path.edges[place - 1])) if before else None
-            column = _Column(candidates, [], [], state)
-            best, state = gap, -1
-            for number, candidate in enumerate(candidates):
-                least, source = gap, -1
-                for linked in links[number] if links else ():
-                    if costs[linked] < least:
-                        least, source = costs[linked], linked
-                cost = least + candidate.square
-                column.costs.append(cost)
-                column.came.append(source)
-                if cost < best:
-                    best, state = cost, number
-            columns.append(column)
-            before, costs = candidates, column.costs
-        return columns, state
+            here = target.candidates(node)
+            links = target.links(before, here, self._region(path.edges[place - 1])) if before and here else ()
+            costs, origins = {}, dict.fromkeys(here, -1)
+            best_before.append(best_state)
+            best, best_state = gap, -1
+            least = dict.fromkeys(here, gap)
+            for source, state in links:
+                if cost[source] < least[state]:
+                    least[state], origins[state] = cost[source], source
+            for state in here:
+                costs[state] = least[state] + square[state]
+                if costs[state] < best:
+                    best, best_state = costs[state], state
+            came.append(origins)
+            cost, before = costs, here
+        return _traced(came, best_before, best_state)
 
-    def _remove(
-        self, path: Path, chosen: list[Candidate | None], connected: NDArray[np.bool_], target: Target
-    ) -> None:
+    def _remove(self, path: Path, chosen: list[int], connected: NDArray[np.bool_], target: Target) -> None:
         """Removes the edges along the match, unless less than half of an edge is covered."""
         covered: dict[int, tuple[float, float]] = {}
         for step in np.flatnonzero(connected).tolist():
-            a, b = chosen[step], chosen[step + 1]
-            assert a is not None and b is not None
-            for edge, low, high in target.way(a, b, self._region(path.edges[step])):
+            for edge, low, high in target.way(chosen[step], chosen[step + 1], self._region(path.edges[step])):
                 first, last = covered.get(edge, (low, high))
                 covered[edge] = min(first, low), max(last, high)
         target.remove([edge for edge, (low, high) in covered.items() if high - low >= 0.5])
 
 
-def _traced(columns: list[_Column], state: int) -> tuple[list[Candidate | None], NDArray[np.bool_]]:
-    """Viterbi, backwards: for each point the candidate or none, and the mask of connected pieces."""
-    chosen: list[Candidate | None] = [None] * len(columns)
-    connected = np.zeros(max(len(columns) - 1, 0), bool)
-    for place in range(len(columns) - 1, -1, -1):
-        column = columns[place]
-        if state < 0:
-            state = column.best_before
-            continue
-        chosen[place] = column.candidates[state]
-        if column.came[state] >= 0:
+def _traced(came: list[dict[int, int]], best_before: list[int], state: int) -> tuple[list[int], NDArray[np.bool_]]:
+    """From the last candidate back to the first."""
+    chosen, connected = [-1] * len(came), np.zeros(max(len(came) - 1, 0), bool)
+    for place in range(len(came) - 1, -1, -1):
+        chosen[place] = state
+        source = came[place].get(state, -1)
+        if source >= 0:
             connected[place - 1] = True
-            state = column.came[state]
-        else:
-            state = column.best_before
+        state = source if source >= 0 else best_before[place]
     return chosen, connected
 
 
