@@ -36,6 +36,7 @@ from vergence.maps.metrics import (
     triplets,
     trips,
 )
+from vergence.maps.metrics.ccq import _beside
 from vergence.maps.metrics.opt_g import matching, shared_hits
 from vergence.maps.metrics.opt_p_match import connectivity
 from vergence.maps.metrics.opt_p_paths import decompose
@@ -294,6 +295,16 @@ def test_ccq_is_the_share_of_road_within_the_slack(measured):
     assert found.recall == pytest.approx(0.608, abs=0.005)  # the slack reaches 8 pixels past the end
     assert found.quality == pytest.approx(found.recall)
     assert ccq(truth, line((0, 20), (1000, 20)), Ccq(measured=measured)).quality == 0
+
+
+def test_drawn_pixels_are_near_as_by_a_distance_transform():
+    from scipy.ndimage import distance_transform_edt
+
+    random = np.random.default_rng(0)
+    for radius in (0.5, 2.0, 3.7):
+        own, other = random.random((2, 40, 60)) < 0.02
+        expected = int((distance_transform_edt(~other)[own] <= radius).sum())
+        assert _beside(own, other, radius) == (expected, own.sum())
 
 
 def test_trips_are_too_long_too_short_or_cannot_be_made():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -10,8 +10,7 @@ from scipy.spatial.distance import cdist
 
 from vergence.maps.graph import Floats, Ints, RoadGraph, pieces_of
 
-
-DENSE = 30_000
+DENSE = 50_000
 """Pairs of points and edges up to which measuring all is faster than searching a tree."""
 
 
@@ -72,7 +71,7 @@ def _near_long(points: Floats, graph: RoadGraph, radius: float, spacing: float) 
 
 def within(a: Floats, b: Floats, radius: float) -> tuple[Ints, Ints, Floats]:
     """Pairs of points (N, 2) and (M, 2) at most ``radius`` apart: rows of both, and the distance."""
-    if len(a) * len(b) <= DENSE:
+    if len(a) * len(b) <= DENSE // 10:
         distance = cdist(a, b)
         i, j = np.nonzero(distance <= radius)
         return i, j, distance[i, j]
@@ -106,20 +105,32 @@ def stretches(a: RoadGraph, b: RoadGraph, radius: float) -> tuple[Stretches, Str
     return Stretches(edge[:cut], low[:cut], high[:cut]), Stretches(edge[cut:] - len(a), low[cut:], high[cut:])
 
 
-def _close_edges(a: RoadGraph, b: RoadGraph, radius: float, spacing: float = 60.0) -> tuple[Ints, Ints]:
-    """All pairs of edges within ``radius``, and some more: by their boxes, or by a tree over pieces of ``spacing``."""
-    if len(a) * len(b) <= DENSE:
-        ends = [g.points[g.edges] for g in (a, b)]
-        (low, high), (low_b, high_b) = ((e.min(1).T, e.max(1).T) for e in ends)  # (2, E)
-        low, high = low[:, :, None] - radius, high[:, :, None] + radius
-        apart = (low[0] > high_b[0]) | (low[1] > high_b[1]) | (high[0] < low_b[0]) | (high[1] < low_b[1])
-        return np.nonzero(~apart)
-    pieces = [graph.split(spacing) for graph in (a, b)]
-    owners = [np.repeat(np.arange(len(g)), pieces_of(g.lengths, spacing)) for g in (a, b)]
-    reach = radius + sum(float(p.lengths.max(initial=0)) for p in pieces) / 2 + 1e-9
-    i, j, _ = within(pieces[0].middles, pieces[1].middles, reach)
-    pairs = np.unique(owners[0][i] * len(b) + owners[1][j])
-    return np.divmod(pairs, len(b))
+def _close_edges(a: RoadGraph, b: RoadGraph, radius: float) -> tuple[Ints, Ints]:
+    """All pairs of edges within ``radius``, and a few more: those whose boxes are. A sweep along x finds them."""
+    (low_a, high_a), (low_b, high_b) = (_boxes(graph) for graph in (a, b))
+    low_a, high_a = low_a - radius, high_a + radius
+    # Two intervals overlap if the second begins within the first, or the first within the second.
+    i, j = _begins_within(low_b[0], low_a[0], high_a[0], "left")
+    k, l = _begins_within(low_a[0], low_b[0], high_b[0], "right")  # noqa: E741
+    i, j = np.concatenate([i, l]), np.concatenate([j, k])
+    kept = np.flatnonzero((low_a[1][i] <= high_b[1][j]) & (low_b[1][j] <= high_a[1][i]))
+    return i[kept], j[kept]
+
+
+def _boxes(graph: RoadGraph) -> tuple[Floats, Floats]:
+    """Least and largest x and y of the edges, (2, E) each."""
+    start, end = (graph.points[graph.edges[:, k]].T for k in (0, 1))
+    return np.minimum(start, end), np.maximum(start, end)
+
+
+def _begins_within(begin: Floats, low: Floats, high: Floats, side: Literal["left", "right"]) -> tuple[Ints, Ints]:
+    """Rows of intervals and of the numbers in them: from ``low`` on (left) or after it (right), to ``high``."""
+    order = np.argsort(begin)
+    first = np.searchsorted(begin[order], low, side)
+    counts = np.maximum(np.searchsorted(begin[order], high, "right") - first, 0)
+    owner = np.repeat(np.arange(len(low)), counts)
+    offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return owner, order[first[owner] + offset]
 
 
 def _near_stretches(start: Floats, way: Floats, edge: Ints, other: Ints, radius: float) -> tuple[Floats, Floats]:
@@ -138,7 +149,7 @@ def _near_stretches(start: Floats, way: Floats, edge: Ints, other: Ints, radius:
 
 
 def _circle(x: Floats, y: Floats, dx: Floats, dy: Floats, radius: float) -> tuple[Floats, Floats]:
-    """Bounds of t with (x + t dx, y + t dy) in a circle around the origin: infinite, the first above, if there is none."""
+    """Bounds of t with (x + t dx, y + t dy) in a circle around the origin; infinity and minus infinity without one."""
     square, middle = dx * dx + dy * dy, -(x * dx + y * dy)
     rest = middle * middle - square * (x * x + y * y - radius * radius)
     half = np.where(rest >= 0, np.sqrt(np.abs(rest)), -np.inf)
@@ -168,14 +179,6 @@ def along(graph: RoadGraph, edge: Ints, share: Floats) -> Floats:
     """Coordinates (N, 2) of positions on edges."""
     start, end = (graph.points[graph.edges[edge, k]] for k in (0, 1))
     return start + share[:, None] * (end - start)
-
-
-def ragged(starts: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Entries of ``rows`` in a ragged table: the row that each entry belongs to, and the entry's index."""
-    counts = starts[rows + 1] - starts[rows]
-    owner = np.repeat(np.arange(len(rows)), counts)
-    offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return owner, starts[rows][owner] + offset
 
 
 def starts_of(keys: Ints, count: int) -> Ints:

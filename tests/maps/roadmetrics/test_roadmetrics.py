@@ -13,7 +13,7 @@ from maps.roadmetrics.fixtures import EDGES, NODES, _geojson, _text, layouts, ma
 from vergence.cli.main import main
 from vergence.maps.data import read_map
 from vergence.maps.metrics import NAMES, Measures, compare
-from vergence.maps.roadmetrics.bench import both_ways, pair
+from vergence.maps.roadmetrics.bench import against_plain, pair, table
 from vergence.maps.roadmetrics.settings import PRESETS
 
 QUICK = ["--measures.subgraphs.starts", "20", "--measures.trips.pairs", "30", "--measures.repeats", "1", "--quiet"]
@@ -158,8 +158,16 @@ def test_mistakes_are_put_into_crops_of_a_map_that_is_given(here, capsys):
 
 @pytest.mark.slow
 def test_fast_and_plain_measures_agree_on_a_larger_city():
-    for name, (ours, theirs) in both_ways(*pair(6)).items():
+    for name, (ours, theirs) in against_plain(*pair(5)).items():
         np.testing.assert_allclose(ours(), theirs(), atol=1e-9, err_msg=name)
+
+
+@pytest.mark.slow
+def test_the_table_of_a_city_has_a_row_for_every_measure_of_the_public_code(tmp_path):
+    for name, graph in zip(("t", "p"), pair(4), strict=True):
+        (tmp_path / f"{name}.graph").write_text(_text(graph.points.tolist(), graph.edges.tolist()))
+    rows = list(table(tmp_path / "t.graph", tmp_path / "p.graph"))
+    assert [row.split()[1] for row in rows[1:]] == ["OPT-P", "OPT-J", "OPT-G", "SUBG", "CCQ", "TLTS"]
 
 
 @pytest.mark.slow

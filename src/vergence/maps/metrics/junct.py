@@ -81,7 +81,8 @@ def _after(line: list[list[float]], far: float) -> tuple[float, float]:
 
 
 def _closest_first(v: list[Junction], u: list[Junction], snap: float) -> list[tuple[int, int]]:
-    rows, columns, distance = within(*(np.array([j.place for j in side]).reshape(-1, 2) for side in (v, u)), snap)
+    true, predicted = (np.array([j.place for j in side]).reshape(-1, 2) for side in (v, u))
+    rows, columns, distance = within(true, predicted, snap)
     order = np.lexsort((columns, rows, np.round(distance, 6)))
     taken: tuple[set[int], set[int]] = set(), set()
     chosen = []

@@ -55,7 +55,8 @@ class Target:
     def candidates(self, source: int) -> list[int]:
         """Local minima of the distance to a source node along what is left: any other point in reach is connected to a
         minimum within reach, so the others can be left out."""
-        minima, corners = [], []
+        minima: list[int] = []
+        corners: list[int] = []
         for number in range(self.first[source], self.first[source + 1]):
             if self.alive[self.edge[number]]:
                 (minima if self.node[number] < 0 else corners).append(number)

@@ -45,7 +45,9 @@ class Prepared:
             return pair
         truth, prediction = pair.truth.inside(*window), pair.prediction and pair.prediction.inside(*window)
         if not truth and not prediction:
-            raise VergenceError(f"the window {' '.join(f'{v:g}' for v in window)} holds no road of the map {pair.name!r}")
+            raise VergenceError(
+                f"the window {' '.join(f'{v:g}' for v in window)} holds no road of the map {pair.name!r}"
+            )
         return replace(pair, truth=truth, prediction=prediction)
 
     def study_maps(self) -> list[Pair]:
