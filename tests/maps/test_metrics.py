@@ -40,6 +40,7 @@ from vergence.maps.metrics.ccq import _beside
 from vergence.maps.metrics.opt_g import matching, shared_hits
 from vergence.maps.metrics.opt_p_match import connectivity
 from vergence.maps.metrics.opt_p_paths import decompose
+from vergence.maps.metrics.opt_p_target import Candidates, Target
 from vergence.maps.synth import ErrorInjector, city
 
 EMPTY = road_graph(np.zeros((0, 2)), np.zeros((0, 2)))
@@ -161,6 +162,33 @@ def test_a_limit_of_hops_gives_what_no_limit_gives_where_edges_are_long(mistaken
     assert [opt_p(*pair, OptP(hops=h)).agreement.recall for h in (1, 2)] == [0, 1]
 
 
+def triangle():
+    """Two long edges that meet at node 1, with a candidate near the far end of either, and a short edge between those
+    ends: nodes, edges and lengths are 0, 1, 2."""
+    graph = road_graph([(0, 0), (50, 86), (4, 0)], [(0, 1), (1, 2), (0, 2)])
+    rows = {tuple(edge): number for number, edge in enumerate(graph.edges.tolist())}
+    found = Candidates([rows[0, 1], rows[1, 2]], [0.02, 0.98], [-1, -1], [0.0, 0.0], [0, 1, 2])
+    return Target(graph, found), rows
+
+
+def test_candidates_are_connected_within_the_region_alone():
+    target, _ = triangle()
+    assert target.links([0], [1], [0, 1, 2]) == [(0, 1)]
+    assert target.links([0], [1], [1]) == [(0, 1)]
+    assert target.links([0], [1], [0, 2]) == [(0, 1)]
+    assert target.links([0], [1], [0]) == target.links([0], [1], []) == []
+
+
+def test_the_way_between_candidates_is_the_shortest_in_the_region():
+    target, rows = triangle()
+    assert {edge for edge, _, _ in target.way(0, 1, [0, 1, 2])} == set(rows.values())
+    assert target.way(0, 1, [0, 1, 2])[1][1:] == (0.0, 1.0)  # the short edge, whole
+    assert sorted(target.way(0, 1, [1])) == [(rows[0, 1], 0.02, 1.0), (rows[1, 2], 0.0, 0.98)]
+    target.remove([rows[0, 2]])
+    assert len(target.way(0, 1, [0, 1, 2])) == 2
+    assert target.links([0], [1], [0, 2]) == []
+
+
 def test_the_spread_is_that_of_the_draws(mistaken):
     found = opt_p(*mistaken, repeats=4)
     assert len(found.each) == 4
@@ -278,10 +306,11 @@ def test_by_default_subg_is_a_share_of_distinct_predicted_points():
     assert subg(truth, prediction, settings).precision == distinct.precision
 
 
-def test_a_tie_of_subg_goes_to_the_first_point():
-    own, other = np.array([(0.0, 0.0), (1.0, 0.0)]), np.array([(0.0, 10.0 - 1e-9), (0.0, -10.0), (1.0, 10.0)])
-    assert shared_hits(own, other, Subgraphs()) == (2, 2)
-    assert shared_hits(own[:1], other, Subgraphs()) == (1, 1)
+def test_a_tie_of_subg_goes_to_the_first_point_whatever_the_rounding():
+    own = np.array([(0.0, 0.0), (0.0, 20.0)])
+    for rounding in (-1e-9, 0.0, 1e-9):
+        other = np.array([(0.0, 10.0), (0.0, -10.0 + rounding)])
+        assert shared_hits(own, other, Subgraphs()) == (1, 2)  # both choose the first
 
 
 # CCQ, trips, JUNCT ----------------------------------------------------------------------------------------------------
@@ -295,6 +324,11 @@ def test_ccq_is_the_share_of_road_within_the_slack(measured):
     assert found.recall == pytest.approx(0.608, abs=0.005)  # the slack reaches 8 pixels past the end
     assert found.quality == pytest.approx(found.recall)
     assert ccq(truth, line((0, 20), (1000, 20)), Ccq(measured=measured)).quality == 0
+
+
+def test_a_piece_of_road_at_the_slack_itself_is_near():
+    # Middles of pieces are at 1, 3, 5, ...: the last within 8 pixels of 599 is 607 itself.
+    assert ccq(line((0, 0), (1000, 0)), line((0, 0), (599, 0))).recall == pytest.approx(0.608, abs=1e-12)
 
 
 def test_drawn_pixels_are_near_as_by_a_distance_transform():
