@@ -37,8 +37,8 @@ Sides = dict[str, tuple[Run, Run]]
 """Ours and the other, by measure."""
 STARTS = 25
 """Starts of OPT-G and SUBG and trips of TLTS; with the default 1,000 the public code takes a minute."""
-CROP, SMALL = 9, 4
-"""Crossings along a side of a city: 1,000 pixels, and few enough for the plain forms."""
+CROP, CITY, SMALL = 9, 6, 4
+"""Crossings along a side of a city: 1,000 pixels, as in the study, and few enough for the plain forms."""
 
 
 def contests() -> Iterator[Contest]:
@@ -48,8 +48,8 @@ def contests() -> Iterator[Contest]:
         yield Contest(name.lower(), f"{name}, a crop of 1,000 pixels", ours, {"public code": theirs})
     ours, theirs = (_later(_small_sides, "", side) for side in (0, 1))
     yield Contest("plain", "seven measures, 4 x 4 crossings", ours, {"plain": theirs})
-    yield Contest("large", "all eight, a crop of 1,000 pixels", lambda: _all_eight(*pair(CROP)),
-                  {"ten such": lambda: _all_eight(*ten(CROP))})  # fmt: skip
+    yield Contest("large", "all eight, 6 x 6 crossings", lambda: _all_eight(*pair(CITY)),
+                  {"ten such": lambda: _all_eight(*ten(CITY))})  # fmt: skip
 
 
 def _later(sides: Callable[[], Sides], name: str, side: int) -> Run:
