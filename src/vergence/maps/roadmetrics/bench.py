@@ -1,19 +1,21 @@
 """Cost of the metrics: against the public code's algorithm on a crop of 1,000 pixels, against plain forms with all
 pairs, and with a map ten times as large.
 
-``python -m vergence.maps.roadmetrics.bench TRUTH PREDICTION`` measures them on a real city.
+``python -m vergence.maps.roadmetrics.bench TRUTH PREDICTION`` measures them on a real city, with scores beside the
+times.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import tyro
 
 from vergence.contract.benchmark import Contest
 from vergence.core.seeding import derive
@@ -26,7 +28,7 @@ from vergence.maps.metrics.opt_p_match import Matcher
 from vergence.maps.metrics.opt_p_paths import decompose
 from vergence.maps.metrics.trips import places
 from vergence.maps.roads import simplified
-from vergence.maps.settings import Measures, OptP, Subgraphs, Trips
+from vergence.maps.settings import PARITY, Measures, OptP, Subgraphs, Trips
 from vergence.maps.synth import ErrorInjector, city
 from vergence.reference import roadmetrics as plain
 from vergence.reference import roadmetrics_public as public
@@ -35,6 +37,7 @@ from vergence.reference import roadmetrics_public_paths as public_paths
 Run = Callable[[], Any]
 Sides = dict[str, tuple[Run, Run]]
 """Ours and the other, by measure."""
+OWN = Measures()
 STARTS = 25
 """Starts of OPT-G and SUBG and trips of TLTS; with the default 1,000 the public code takes a minute."""
 CROP, CITY, SMALL = 9, 6, 4
@@ -104,25 +107,27 @@ def _all_eight(truth: RoadGraph, prediction: RoadGraph) -> Any:
 # The public code's algorithm ------------------------------------------------------------------------------------------
 
 
-def against_public(truth: RoadGraph, prediction: RoadGraph) -> Sides:
-    """Each measure's score by our defaults and by the public code's algorithm; every call does the whole work."""
+def against_public(truth: RoadGraph, prediction: RoadGraph, starts: int = STARTS, choices: Measures = OWN) -> Sides:
+    """Each measure's score by our choices and by the public code's algorithm; every call does the whole work."""
     points = np.concatenate([truth.points, prediction.points])
     corner, far = points.min(0), points.max(0)
     g, h = (graph.moved(graph.points - corner).to_networkx() for graph in (truth, prediction))
     size = float(far[0] - corner[0]) + 1, float(far[1] - corner[1]) + 1
-    around, travelled = Subgraphs(starts=STARTS), Trips(pairs=STARTS)
+    around, travelled = replace(choices.subgraphs, starts=starts), replace(choices.trips, pairs=starts)
 
     def ours(measure: Callable[[RoadGraph, RoadGraph], float]) -> Run:
         return lambda: measure(_fresh(truth), _fresh(prediction))
 
     return {
-        "OPT-P": (ours(lambda a, b: opt_p(a, b, repeats=1).agreement.f1), lambda: _f1(*public_paths.opt_p(g, h, 0))),
-        "OPT-J": (ours(lambda a, b: opt_j(a, b).agreement.f1), lambda: _of_counts(public.opt_j(g, h)).f1),
-        "OPT-G": (ours(lambda a, b: opt_g(a, b, around).f1), lambda: _of_counts(public.opt_g(g, h, STARTS, 0)).f1),
-        "SUBG": (ours(lambda a, b: subg(a, b, around).f1), lambda: _of_four(public.subg(g, h, STARTS, 0)).f1),
-        "CCQ": (ours(lambda a, b: ccq(a, b).quality), lambda: _of_four(public.ccq(g, h, size)).quality),
-        "TLTS": (ours(lambda a, b: trips(a, b, travelled).correct), lambda: public.tlts(g, h, STARTS, 0)[0] / STARTS),
-    }
+        "OPT-P": (ours(lambda a, b: opt_p(a, b, choices.opt_p, repeats=1).agreement.f1),
+                  lambda: _f1(*public_paths.opt_p(g, h, 0))),
+        "OPT-J": (ours(lambda a, b: opt_j(a, b, choices.opt_j).agreement.f1),
+                  lambda: _of_counts(public.opt_j(g, h)).f1),
+        "OPT-G": (ours(lambda a, b: opt_g(a, b, around).f1), lambda: _of_counts(public.opt_g(g, h, starts, 0)).f1),
+        "SUBG": (ours(lambda a, b: subg(a, b, around).f1), lambda: _of_four(public.subg(g, h, starts, 0)).f1),
+        "CCQ": (ours(lambda a, b: ccq(a, b, choices.ccq).quality), lambda: _of_four(public.ccq(g, h, size)).quality),
+        "TLTS": (ours(lambda a, b: trips(a, b, travelled).correct), lambda: public.tlts(g, h, starts, 0)[0] / starts),
+    }  # fmt: skip
 
 
 def _of_counts(counts: Any) -> Agreement:
@@ -143,8 +148,8 @@ def _f1(precision: float, recall: float) -> float:
 
 
 def against_plain(truth: RoadGraph, prediction: RoadGraph, paths: int | None = None, every: int = 1) -> Sides:
-    """Each measure, fast and plain; both return the same numbers, OPT-P of the first ``paths``, CCQ of ``every`` so
-    many pieces."""
+    """Each measure, fast and plain; both return the same numbers, OPT-P of the first ``paths``, CCQ of one in ``every``
+    pieces."""
     g, h = truth.canonical, prediction.canonical
     graphs = g.to_networkx(), h.to_networkx()
     around, travelled = Subgraphs(starts=STARTS), Trips(pairs=STARTS)
@@ -214,17 +219,31 @@ def _tuples(points: Floats) -> list[tuple[float, float]]:
 # A real city ----------------------------------------------------------------------------------------------------------
 
 
-def table(truth: Path, prediction: Path, paths: int = 3, every: int = 100) -> Iterator[str]:
-    """Seconds of each measure, ours, by the public code's algorithm and plain. The plain forms take hours: OPT-P's
-    matches the first ``paths`` of each map only, CCQ's looks at one piece of ``every`` so many."""
-    graphs = read_map(truth), read_map(prediction)
-    publicly, plainly = against_public(*graphs), against_plain(*graphs, paths=paths, every=every)
-    notes = {"OPT-P": f" ({paths} paths)", "CCQ": f" (1/{every})"}
-    yield "| measure | ours | public code | | plain | score: ours, public code |\n|---|---|---|---|---|---|"
+def table(
+    truth: Annotated[Path, tyro.conf.Positional],
+    prediction: Annotated[Path, tyro.conf.Positional],
+    window: tuple[float, float, float, float] | None = None,
+    starts: int = STARTS,
+    plain_forms: bool = True,
+    paths: int = 1,
+    every: int = 100,
+) -> Iterator[str]:
+    """Seconds of each measure, ours, by the public code's algorithm and plain, and scores: ours, ours by the public
+    code's choices, and by its algorithm.
+
+    The plain forms of a city take hours: OPT-P's matches the first ``paths`` of each map only, CCQ's looks at one piece
+    of ``every`` so many.
+    """
+    g, h = (graph.inside(*window) if window else graph for graph in map(read_map, (truth, prediction)))
+    publicly, alike = (against_public(g, h, starts, choices) for choices in (OWN, PARITY))
+    plainly = against_plain(g, h, paths, every) if plain_forms else {}
+    notes = {"OPT-P": f" (first {paths} paths)", "CCQ": f" (1/{every})"}
+    yield "| measure | ours | public code | | plain | scores: ours, its choices, public code |\n" + 6 * "|---" + "|"
     for name, (ours, theirs) in publicly.items():
-        (score, own), (other, public_time), (_, plain_time) = (_timed(run) for run in (ours, theirs, plainly[name][1]))
-        yield (f"| {name} | {own:.3g} s | {public_time:.3g} s | {public_time / own:.0f} x | "
-               f"{plain_time:.3g} s{notes.get(name, '')} | {score:.3f}, {other:.3f} |")  # fmt: skip
+        (score, own), (other, public_time) = _timed(ours), _timed(theirs)
+        by_plain = f"{_timed(plainly[name][1])[1]:.3g} s{notes.get(name, '')}" if plainly else ""
+        yield (f"| {name} | {own:.3g} s | {public_time:.3g} s | {public_time / own:.0f} x | {by_plain} | "
+               f"{score:.3f}, {alike[name][0]():.3f}, {other:.3f} |")  # fmt: skip
 
 
 def _timed(run: Run) -> tuple[Any, float]:
@@ -233,7 +252,5 @@ def _timed(run: Run) -> tuple[Any, float]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    for row in table(Path(sys.argv[1]), Path(sys.argv[2])):
+    for row in tyro.cli(table):
         print(row, flush=True)
