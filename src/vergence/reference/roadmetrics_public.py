@@ -4,7 +4,8 @@ faster than. OPT-P is in :mod:`~vergence.reference.roadmetrics_public_paths`.
 Graphs are ``networkx.Graph`` with integer nodes and ``pos``. The choices are the public code's, also where the paper
 says otherwise: starts that face empty space, hop counts as shortest paths, points on roads replaced by the nearest
 node. Both random sources are arguments, a node with number 0 counts like the others, and fewer than five features are
-no error.
+no error. Work that the public code repeats for no result is left out: the largest node number is not searched for every
+edge, and there are no arrays of Python objects.
 """
 
 from __future__ import annotations

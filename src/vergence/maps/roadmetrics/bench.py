@@ -237,7 +237,7 @@ def table(
     g, h = (graph.inside(*window) if window else graph for graph in map(read_map, (truth, prediction)))
     publicly, alike = (against_public(g, h, starts, choices) for choices in (OWN, PARITY))
     plainly = against_plain(g, h, paths, every) if plain_forms else {}
-    notes = {"OPT-P": f" (first {paths} paths)", "CCQ": f" (1/{every})"}
+    notes = {"OPT-P": f" (paths: {paths})", "CCQ": f" (1/{every})"}
     yield "| measure | ours | public code | | plain | scores: ours, its choices, public code |\n" + 6 * "|---" + "|"
     for name, (ours, theirs) in publicly.items():
         (score, own), (other, public_time) = _timed(ours), _timed(theirs)
