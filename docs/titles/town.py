@@ -302,7 +302,7 @@ class Painter:
             self.pen.polygon([tuple(c * ZOOM) for c in (*lit, ridge[1], ridge[0])], tuple((roof + 22).tolist()))
 
     def finish(self) -> np.ndarray:
-        """Shadows, a few more trees, grain."""
+        """Shadows and a few more trees."""
         for _ in range(900):
             x, y = self.random.uniform(0, self.size, 2).astype(int).tolist()
             near = [(x + dx, y + dy) for dx in (-10, 10) for dy in (-10, 10)]
@@ -310,7 +310,7 @@ class Painter:
                 self.tree(x / ZOOM, y / ZOOM, self.random.uniform(3.5, 6.5))
         shade = np.asarray(self.shade.filter(ImageFilter.GaussianBlur(2)), float)[..., None] / 255
         pixels = np.asarray(self.image, float)
-        pixels = pixels * (1 - 0.5 * shade) + cloudy(self.size, 1.5, self.random)[..., None] * 3
+        pixels = pixels * (1 - 0.5 * shade)
         return np.clip(pixels, 0, 255).astype(np.uint8)
 
 
