@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -124,16 +124,17 @@ class _Drawn:
 
     data: Data
     seed: tuple[int | str, ...]
-    generator: torch.Generator = field(default_factory=torch.Generator)
 
-    def __getitem__(self, place: tuple[int, int]) -> Any:
-        epoch, index = place
+    def __getitems__(self, places: Sequence[tuple[int, int]]) -> list[Any]:
+        """The samples of one batch."""
         draw = getattr(self.data, "draw", None)
         if draw is None:
-            return self.data[index]
-        seed = derive(*self.seed, "sample", epoch, index)
-        torch.default_generator.manual_seed(seed)  # for functions that take no generator
-        return draw(index, self.generator.manual_seed(seed))
+            return [self.data[index] for _, index in places]
+        # All seeds first: two tight loops are faster than one. The default generator is passed on, so that functions
+        # that take none draw from the same seed.
+        seeds = [derive(*self.seed, "sample", epoch, index) for epoch, index in places]
+        seeded = torch.default_generator.manual_seed
+        return [draw(index, seeded(seed)) for (_, index), seed in zip(places, seeds, strict=True)]
 
 
 def _quiet_worker(number: int) -> None:
