@@ -80,6 +80,24 @@ def test_steps_of_the_engine_and_of_the_bare_loop_are_timed_in_turn(monkeypatch)
             bout.update(0, done, total=3)
     assert bout.engine == [9.0, 5.0, 7.0]
     assert bout.bare == [3.0, 3.0, 3.0]
+    bout = overheads._Bout(bare())
+    with pytest.raises(overheads._Enough):
+        for done in range(100):
+            bout.update(0, done, total=100)
+    assert len(bout.bare) == 2 * overheads.WARM  # long steps: a round ends early
+
+
+def test_a_contest_of_long_rounds_has_fewer(monkeypatch):
+    clock, calls = [0.0], []
+
+    def slow():
+        clock[0] += 3.0
+        calls.append(1)
+
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(bench, "core_share", lambda: 1.0)
+    (result,) = bench.race(Contest("wait", "waiting", slow, {"slow": slow}), rounds=7)
+    assert len(result.ratios) == bench.FEWEST
 
 
 def test_a_system_that_is_not_trained_by_one_optimiser_has_no_bare_loop():

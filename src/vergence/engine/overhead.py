@@ -34,8 +34,12 @@ from vergence.runs.folder import Run
 from vergence.runs.machine import Runtime
 from vergence.runs.order import Order
 
-WARM = 5
+WARM = 3
 """Warm-up steps, which are not timed."""
+ROUND = 1.5
+"""Seconds after which a round ends; it has at least `WARM` timed steps of each."""
+LONGEST = 12.0
+"""Seconds after which no further round begins; there are at least two."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,8 @@ def has_bare_loop(system: AnySystem) -> bool:
 
 
 def overhead(name: str, rounds: int, steps: int = 30, threads: int = 1) -> Overhead:
-    """Train with the engine and with a bare loop from the same start, one step of each in turn."""
+    """Train with the engine and with a bare loop from the same start, one step of each in turn. There are fewer rounds
+    and steps where they are long."""
     system = catalogue.load(name)
     whole = system.configure("tiny")
     first, phase = next(iter(phases_of(whole).items()))
@@ -76,9 +81,10 @@ def overhead(name: str, rounds: int, steps: int = 30, threads: int = 1) -> Overh
     plain: dict[str, Any] = {optimiser: dataclasses.replace(spec, clip=0.0, lr=0.0)}
     short = dataclasses.replace(phase, epochs=0, steps=WARM + steps, accumulate=1, **plain)
     config = dataclasses.replace(whole, **{first: short})
-    engine, bare, extra, shares = [], [], [], []
+    engine, bare, shares, began = [], [], [], time.perf_counter()
+    extra: list[float] = []
     with tempfile.TemporaryDirectory() as scratch, fixed_threads(threads):
-        for _ in range(rounds):
+        while len(extra) < rounds and not (len(extra) >= 2 and time.perf_counter() - began > LONGEST):
             shares.append(core_share())
             bout = _Bout(_bare_steps(system, config, first, WARM + steps, Path(scratch)))
             _train(name, config, Path(scratch), threads, bout)
@@ -90,7 +96,7 @@ def overhead(name: str, rounds: int, steps: int = 30, threads: int = 1) -> Overh
 
 
 class _Enough(Exception):
-    """All steps of the phase have been seen."""
+    """Enough steps have been timed."""
 
 
 class _Bout(Progress):
@@ -107,7 +113,8 @@ class _Bout(Progress):
         self.engine.append(self._lap())
         next(self.steps)
         self.bare.append(self._lap())
-        if done == total:
+        timed = self.engine[WARM:] + self.bare[WARM:]
+        if done == total or (len(timed) >= 2 * WARM and sum(timed) > ROUND):
             raise _Enough
 
     def _lap(self) -> float:
