@@ -20,6 +20,7 @@ from PIL import Image
 from skimage import data
 
 import vergence
+from vergence.runs.machine import Machine
 
 PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket", "camera", "coins", "brick", "grass", "gravel", "moon")
 
@@ -65,6 +66,7 @@ def main(argv: list[str] | None = None) -> Path:
         neighbours=4,
         top=5,
         backbone=options.backbone or ("efficientnet-lite0" if trained else "resnet18"),
+        machine=Machine(threads=1),  # leaves the other cores alone; 0 takes them all
     )
     for answer in result.answers:
         print(f"{Path(answer.name).name}: {', '.join(Path(hit.name).name for hit in answer.after)}")
