@@ -300,6 +300,7 @@ SETTINGS = Settings(
         share=0.9,
         variant="siamfc-t",
         changes={
+            "model.width": 0.5,
             "data.sequences": 4,
             "data.tests": 1,
             "data.scene.frames": 4,
