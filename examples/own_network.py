@@ -4,7 +4,7 @@
 
 The network below is plain PyTorch. Its task: do two marks at opposite edges of a picture have the same colour? No
 receptive field covers both marks, so it hardly can. One line adds a block in which every position attends to every
-other. Takes half a minute to a minute on one core.
+other. Takes about half a minute on one core.
 """
 
 from __future__ import annotations
