@@ -5,7 +5,7 @@
     python examples/track_video.py clip.mp4 --box 120,80,60,40 --weights FILE
 
 Uses the starter weights that come with Vergence: a small tracker trained on photographs. Writes the video with its
-boxes, a table of them, and a strip of frames. Takes less than ten seconds on one core, half of it to start.
+boxes, a table of them, and a strip of frames. Takes less than ten seconds on one core, most of it to start.
 """
 
 from __future__ import annotations
