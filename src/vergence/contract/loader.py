@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, default_collate
 
 from vergence.contract.data import Data
 from vergence.core.errors import VergenceError
-from vergence.core.seeding import derive, generator
+from vergence.core.seeding import derive_pairs, generator
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ class BatchPlan:
 
     def weights(self, epoch: int, batch: int) -> list[float]:
         """Weights of the pieces, such that the mean over processes of the weighted sums is the mean over the batch."""
+        if self.world == self.pieces == 1:
+            return [1.0]
         indices = self.epoch(epoch)[batch]
         return [len(piece) * self.world / len(indices) for piece in self.cut(indices)]
 
@@ -132,7 +134,7 @@ class _Drawn:
             return [self.data[index] for _, index in places]
         # All seeds first: two tight loops are faster than one. The default generator is passed on, so that functions
         # that take none draw from the same seed.
-        seeds = [derive(*self.seed, "sample", epoch, index) for epoch, index in places]
+        seeds = derive_pairs((*self.seed, "sample"), places)
         seeded = torch.default_generator.manual_seed
         return [draw(index, seeded(seed)) for (_, index), seed in zip(places, seeds, strict=True)]
 
