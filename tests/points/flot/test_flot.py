@@ -173,6 +173,12 @@ def test_a_public_checkpoint_runs_as_its_authors_code_does(tmp_path):
     torch.testing.assert_close(found["before"], expected["before"])
 
 
+@pytest.mark.parametrize(("name", "points"), [("model_8192", 8192), ("model_2048", 2048), ("my_1", 2048)])
+def test_the_name_of_a_checkpoint_says_how_many_points_it_is_for(name, points, tmp_path):
+    checkpoint(tmp_path / f"{name}.tar")
+    assert SYSTEM.load_published(tmp_path / f"{name}.tar")[0].data.points == points
+
+
 def test_the_names_of_a_checkpoint_are_all_there_are():
     with torch.device("meta"):
         own = build(ModelConfig()).state_dict()
