@@ -331,6 +331,14 @@ def test_points_that_were_not_matched_take_the_flow_of_those_around_them(tmp_pat
     assert flow.isfinite().all()
 
 
+def test_by_default_as_many_points_are_matched_as_the_weights_were_trained_with(tmp_path):
+    config = SYSTEM.configure("tiny", changes={"data.points": 30})
+    net, (p, q) = network(), (c[0] for c in clouds(90, 80))
+    default, named, other = (flow_of(Context(config, tmp_path), net, p, q, "camera", n) for n in (None, 30, 40))
+    assert torch.equal(default, named)
+    assert not torch.equal(default, other)
+
+
 @pytest.mark.parametrize(
     ("array", "said"),
     [
