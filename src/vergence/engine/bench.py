@@ -5,8 +5,10 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +20,8 @@ from vergence.engine.memory import child_peak
 
 LEAST = 0.05
 """Minimum seconds of one timing: short calls are repeated within it."""
+LONG, FEWEST = 8.0, 3
+"""After this number of seconds a contest ends, if it has had this number of rounds."""
 ENOUGH = 0.9
 """The share of a core that this process must get for its timings to be meaningful."""
 
@@ -54,20 +58,24 @@ class Memory:
 
 
 def race(contest: Contest, rounds: int, threads: int = 1) -> list[Result]:
-    """Time ours and every rival in turn, ``rounds`` times; ratios are taken within a round."""
+    """Time ours and every rival in turn, ``rounds`` times, or fewer if they take long; ratios are taken within a
+    round."""
     with fixed_threads(threads):
         runners = {"": contest.ours, **contest.rivals}
         repeats = {name: _repeats(run) for name, run in runners.items()}
-        times, shares = [], []
-        for _ in range(rounds):
+        times, shares, began = list[dict[str, float]](), list[float](), time.perf_counter()
+        while len(times) < rounds and (len(times) < FEWEST or time.perf_counter() - began < LONG):
             shares.append(core_share())
             times.append({name: _time(run, repeats[name]) for name, run in runners.items()})
     return [_result(contest, rival, times, statistics.median(shares)) for rival in contest.rivals]
 
 
 def memory(system: str, contest: Contest) -> dict[str, Memory]:
-    """Peak memory of ours against each rival, each measured in its own process."""
-    held = {name: child_peak(f"{__name__}:contestant", system, contest.id, name) for name in ("", *contest.rivals)}
+    """Peak memory of ours against each rival, each measured in its own process, two at a time."""
+    names = ("", *contest.rivals)
+    with ThreadPoolExecutor(2) as pool:
+        peaks = pool.map(partial(child_peak, f"{__name__}:contestant", system, contest.id), names)
+        held = dict(zip(names, peaks, strict=True))
     return {rival: Memory(held[""], held[rival]) for rival in contest.rivals}
 
 
