@@ -186,7 +186,7 @@ def _raw(queries: int, count: int) -> Callable[[], Any]:
     return run
 
 
-def beside_faiss(count: int, rounds: int = 3) -> list[dict[str, Any]]:
+def beside_faiss(count: int, rounds: int = 5) -> list[dict[str, Any]]:
     """Seconds of one core's time for a search and for raw FAISS, one row per number of queries."""
     rows = []
     for queries in ASKED:
