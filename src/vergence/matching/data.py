@@ -222,6 +222,11 @@ def _listed(file: Path, folder: Path) -> tuple[Any, list[Path]]:
             raise VergenceError(f"{file} has the line {' '.join(words)[:60]!r}: expected a time and a file that exists")
         times.append(_number(words[0], file))
         files.append(folder / words[1])
+    present = len(list(files[0].parent.glob("*.png")))
+    if present > len(files):
+        raise VergenceError(
+            f"{file} lists {len(files)} of the {present} pictures in {files[0].parent.name}: is it cut short?"
+        )
     return np.array(times), files
 
 
