@@ -18,10 +18,10 @@ from vergence.core.errors import VergenceError
 from vergence.core.files import write_json, write_table
 from vergence.data.clouds import write_ply
 from vergence.data.images import read_image
-from vergence.drawing.figure import BLUE, ORANGE, figure, saved
+from vergence.drawing.figure import BLUE, GREEN, ORANGE, figure, saved
 from vergence.drawing.viewer import Layer, page
 from vergence.matching.affinecorr.model import agreement, estimate
-from vergence.matching.affinecorr.pictures import draw_discs
+from vergence.matching.affinecorr.pictures import draw_discs, normal_colours
 from vergence.matching.affinecorr.settings import TRACKERS, Config, Inputs
 from vergence.matching.cameras import Camera, chosen, pair_of, read_cameras, refuse_one_centre
 from vergence.matching.data import flattened
@@ -244,14 +244,21 @@ def render(ctx: Ctx, inputs: Inputs, result: OrientedPoints) -> Sequence[Artifac
 
 def _page(path: Path, result: OrientedPoints) -> Path:
     upright = torch.tensor([-1.0, -1.0, 1.0]).double()  # the viewer's axes are left, up, forward
-    points, normals, before = (part * upright for part in result.in_first())
-    radius = 1.2 * DISC * float(points[:, 2].abs().median()) / float(result.cameras[0].K[0, 0])
+    points, *both = result.in_first()
+    colours = [255 * normal_colours(normals) for normals in both]
+    points, normals, before = (part * upright for part in (points, *both))
+    radius = 1.6 * DISC * float(points[:, 2].abs().median()) / float(result.cameras[0].K[0, 0])
+
+    def layer(name: str, colour: str, shades: Tensor, directions: Tensor, shown: bool) -> Layer:
+        return Layer(name, points, colour, colours=shades, normals=directions, disc=radius, shown=shown)
+
     layers = [
-        Layer(f"{result.method}", points, BLUE, colours=result.colours, normals=normals, disc=radius),
-        Layer("before", points, ORANGE, colours=result.colours, normals=before, disc=radius),
+        layer(result.method, BLUE, result.colours, normals, True),
+        layer(f"{result.method}, colours of normals", GREEN, colours[0], normals, False),
+        layer("before, colours of normals", ORANGE, colours[1], before, False),
     ]
     note = f"{len(points)} oriented points from {len(result.photographs)} photographs"
-    return page(path, "Oriented points", note, layers)
+    return page(path, "Oriented points", note, layers, eye=(0.2, 0.15))
 
 
 def _picture(path: Path, result: OrientedPoints) -> Path:
