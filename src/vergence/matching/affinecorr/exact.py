@@ -5,7 +5,7 @@ Geometry is the paper's synthetic set-up, in float64. Each function returns the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,8 +35,8 @@ from vergence.reference import affine_correspondences as plain
 
 Array = Any
 """Of NumPy."""
-COUNT = 40
-"""Tracks of a check."""
+COUNT, SETS = 40, 5
+"""Tracks of a check, and sets of tracks of a simulation."""
 
 
 def _scene(views: int, seed: str = "scene", count: int = COUNT) -> Exact:
@@ -232,6 +232,25 @@ def closer_to_the_truth(_: Evidence) -> float:
     return worst
 
 
+def least_gain(_: Evidence) -> list[float]:
+    """By how many degrees correction lowers the median error of normals, at the least over numbers of views and levels
+    of noise; one value per set of 1000 tracks."""
+    gains = []
+    for seed in range(SETS):
+        cells = []
+        for views in (2, 5, 10):
+            scene = sphere(1000, views, generator("correct first", seed, views))
+            s, true = scene.tracks, oriented_point(scene.plane, scene.tracks.x)[1]
+            for sigma in (0.2, 1.0, 2.0):
+                A = s.A + sigma * noise(*s.A.shape, seed=f"{seed} {views} {sigma}")
+                raw = estimate_plane(s.R, s.t, s.x, s.y, A)
+                fixed = correct_views(s.R, s.t, s.x, s.inverse_depth, A).plane
+                error = [normal_angle(oriented_point(n, s.x)[1], true).median() for n in (raw, fixed)]
+                cells.append(float(error[0] - error[1]))
+        gains.append(min(cells))
+    return gains
+
+
 # Families -------------------------------------------------------------------------------------------------------------
 
 
@@ -331,7 +350,9 @@ def _check(id: str, statement: str, source: str, measure: Callable[[Evidence], f
     return Claim(id, statement, source, "check", measure, most)
 
 
-def _exact(id: str, statement: str, source: str, measure: Callable[[Evidence], float], **how: object) -> Claim:
+def _exact(
+    id: str, statement: str, source: str, measure: Callable[[Evidence], float | Sequence[float]], **how: object
+) -> Claim:
     return Claim(id, statement, source, "exact", measure, **{"threshold": 1e-8, **how})  # type: ignore[arg-type]
 
 
@@ -364,6 +385,9 @@ CHECKS = (
 EXACT = (
     _exact("closer", "Correction never moves affinities away from the true ones.", "Sec. 5.1, Fig. 2a",
            closer_to_the_truth, threshold=1e-9, unit="growth of the error"),
+    _exact("correct-first", "Correcting affinities before normals are estimated is systematically the best option: for "
+           "2, 5 and 10 views and noise of 0.2, 1 and 2.", "Sec. 5.1, Fig. 2c", least_gain, threshold=0.0,
+           sense="above", unit="° median error less, at the least"),
     _exact("same-as-all-frames", "The solution is exactly that of correcting the frames of all views by the "
            "constraints of all pairs (a 2N x C(N, 2) matrix).", "Sec. 5.1", same_as_all_frames,
            unit="largest difference", paper="identical"),
