@@ -131,7 +131,7 @@ layouts = {"folder": {"colmap": colmap, "json": as_json}, "strecha": strecha, "t
 def prediction(folder):
     for name, picture in zip(("left.png", "right.png"), views(2), strict=True):
         picture.save(folder / name)
-    return ["left.png", "right.png", "--intrinsics", f"{FOCAL},63.5,47.5", "--pose=-0.12,0,0", "--correlation", "0.5"]
+    return ["left.png", "right.png", "--intrinsics", f"{FOCAL},63.5,47.5", "--pose=-0.12,-0.04,0"]
 
 
 quick = {"data.scene": "sphere", "model.method": "corrected"}

@@ -166,7 +166,7 @@ def _ecc(tracks: Observed, pictures: list[Any]) -> list[Any]:
 
 
 def _tracking() -> Contest:
-    tracks, stack, _ = textured_plane(6, PATCHES // 2, step=0.06)
+    tracks, stack, _ = textured_plane(6, PATCHES, step=0.02)
     runs = {freedom: partial(track, tracks, stack, freedom, PATCH) for freedom in (3, 6)}
-    return Contest("track", f"{PATCHES // 2} patches tracked through 5 frames, 3 degrees of freedom", runs[3],
+    return Contest("track", f"{PATCHES} patches tracked through 5 frames, 3 degrees of freedom", runs[3],
                    {"Track6DoF": runs[6]})  # fmt: skip
