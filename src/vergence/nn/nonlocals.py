@@ -364,6 +364,7 @@ BLOCKS: Mapping[str, Callable[..., NonlocalBlock]] = {
     "cc": CrissCross,
     "cc-twice": partial(CrissCross, recurrence=2),
     "snl": SpectralNonlocal,
+    "snl-softmax": partial(SpectralNonlocal, affinity="softmax"),
     "gsnl": StableNonlocal,
     "chebysnl": ChebyshevNonlocal,
     "cayleysnl": PrintedCayleyNonlocal,

@@ -48,6 +48,7 @@ FORMULAS: Mapping[str, Formula] = {
     "cgnl-dot": lambda b, x, shape: plain.cgnl(x, *_inputs(b), b.filter.w.weight, "dot"),
     "cc": lambda b, x, shape: plain.cc(x, *_inputs(b), shape[0], shape[1]),
     "snl": lambda b, x, shape: plain.snl(x, *_inputs(b), *_outputs(b)),
+    "snl-softmax": lambda b, x, shape: plain.snl(x, *_inputs(b), *_outputs(b), affinity=plain.softmax_affinity),
     "gsnl": lambda b, x, shape: plain.gsnl(x, *_inputs(b), *_outputs(b)),
     "chebysnl": lambda b, x, shape: plain.chebysnl(x, *_inputs(b), *_outputs(b)),
     "cayleysnl": lambda b, x, shape: plain.cayleysnl(x, *_inputs(b), *_cayley(b), kernel="sigmoid"),

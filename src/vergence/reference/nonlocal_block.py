@@ -6,7 +6,7 @@ Tokens ``x`` are (B, N, C); the weights of embeddings are (m, C), those of outpu
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -177,10 +177,19 @@ def two_product_cc(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, height: int
     return out.flatten(1, 2)
 
 
-def snl(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
-    """``Z W₁ + A Z W₂`` with the dense matrix."""
+def snl(
+    x: Tensor,
+    theta: Tensor,
+    phi: Tensor,
+    g: Tensor,
+    w1: Tensor,
+    w2: Tensor,
+    *,
+    affinity: Callable[[Tensor, Tensor, Tensor], Tensor] = spectral_affinity,
+) -> Tensor:
+    """``Z W₁ + A Z W₂`` with the dense matrix; the authors' earlier code has NL's softmax for it."""
     z = x @ g.mT
-    return z @ w1.mT + spectral_affinity(x, theta, phi) @ z @ w2.mT
+    return z @ w1.mT + affinity(x, theta, phi) @ z @ w2.mT
 
 
 def gsnl(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, w1: Tensor, w2: Tensor, w3: Tensor) -> Tensor:

@@ -155,6 +155,8 @@ def _scale(norm: nn.Module) -> Tensor:
     left out."""
     if isinstance(norm, nn.BatchNorm1d):
         return norm.weight / (norm.get_buffer("running_var") + norm.eps).sqrt()
+    if isinstance(norm, nn.Identity):
+        return torch.ones((), dtype=torch.float64)
     return norm.get_parameter("weight" if isinstance(norm, nn.GroupNorm) else "gamma")
 
 

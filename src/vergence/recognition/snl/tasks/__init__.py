@@ -1,4 +1,4 @@
-"""The three tasks (pictures, videos and tracklets), and what they share."""
+"""The four tasks (pictures, videos, tracklets and tokens), and what they share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Tensor
 from vergence.contract.context import Context
 from vergence.core.errors import VergenceError
 from vergence.metrics import topk_accuracy
-from vergence.recognition.settings import Facts
+from vergence.recognition.settings import Facts, Tokens
 from vergence.recognition.snl.predict import Labels, Shares
 from vergence.recognition.snl.settings import Config, Footage, Pictures, Tracklets
 
 Ctx = Context[Config, Facts]
-S = TypeVar("S", bound=Pictures | Footage | Tracklets)
+S = TypeVar("S", bound=Pictures | Footage | Tracklets | Tokens)
 
 
 def asked(config: Config, kind: type[S]) -> S:

@@ -22,7 +22,7 @@ from vergence.data.layouts import read, share
 from vergence.drawing.classes import SAMPLES, classified
 from vergence.drawing.grid import Panel, grid
 from vergence.metrics import topk_accuracy
-from vergence.recognition.data import LAYOUTS, Viewed, middle, read_cub
+from vergence.recognition.data import LAYOUTS, Viewed, middle, read_cub, read_lists
 from vergence.recognition.settings import Facts, PictureView
 from vergence.recognition.snl.model import Network, attention
 from vergence.recognition.snl.pictures import Look, inside, spectra
@@ -55,10 +55,13 @@ class PictureTask(Task[Config, Facts, Network, Viewed, Labels]):
     def data(self, ctx: Ctx, split: str) -> Viewed:
         view = asked(ctx.config, Pictures)
         draw = relations if view.scene == "relation" else sizes
-        cub = replace(LAYOUTS["cub"], read=partial(read_cub, missing=view.missing))
+        listed = {
+            name: replace(LAYOUTS[name], read=partial(reader, missing=view.missing))
+            for name, reader in (("cub", read_cub), ("list", read_lists))
+        }
         pictures = read(
             view.source,
-            LAYOUTS | {"cub": cub},
+            LAYOUTS | listed,
             split,
             embedded=lambda: draw(share(view.count, split), view.size, view.noise, split),
         )
