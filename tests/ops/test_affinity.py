@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from vergence.ops import CrissCrossAffinity, FactoredAffinity, SoftmaxAffinity, SortedAffinity, TiledAffinity
+from vergence.ops import (
+    CrissCrossAffinity,
+    FactoredAffinity,
+    SoftmaxAffinity,
+    SortedAffinity,
+    TiledAffinity,
+    crisscross,
+)
 from vergence.ops import affinity as affinities
 
 
@@ -151,11 +158,11 @@ def test_a_degree_beyond_half_precision_does_no_harm():
 
 
 def test_supports_are_rows_and_columns_and_squares():
-    cross = affinities.criss_cross((3, 4))
+    cross = crisscross.criss_cross((3, 4))
     assert cross.sum(-1).tolist() == [3 + 4 - 1] * 12
     assert cross[5].reshape(3, 4).int().tolist() == [[0, 1, 0, 0], [1, 1, 1, 1], [0, 1, 0, 0]]
-    assert affinities.criss_cross((2, 3, 4)).sum(-1).tolist() == [2 + 3 + 4 - 2] * 24
-    near = affinities.window((3, 4), 1)
+    assert crisscross.criss_cross((2, 3, 4)).sum(-1).tolist() == [2 + 3 + 4 - 2] * 24
+    near = crisscross.window((3, 4), 1)
     assert near[0].reshape(3, 4).int().tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
 
 

@@ -16,7 +16,7 @@ from vergence.ops import (
     compact,
     connect,
 )
-from vergence.ops.affinity import criss_cross, window
+from vergence.ops.crisscross import criss_cross, window
 from vergence.ops.graph import FEW, devectorise, vectorise
 from vergence.ops.graph import kernel as graph_kernel
 

@@ -24,18 +24,16 @@ from torch import Tensor
 
 from vergence.ops.affinity import (
     Affinity,
-    CrissCrossAffinity,
     DenseAffinity,
     FactoredAffinity,
     MirroredAffinity,
     SoftmaxAffinity,
     SortedAffinity,
     TiledAffinity,
-    criss_cross,
     product,
     reciprocal,
-    window,
 )
+from vergence.ops.crisscross import CrissCrossAffinity, criss_cross, window
 from vergence.ops.precision import full_precision, wide
 
 Kernel = Literal["dot", "gaussian", "concatenation", "sigmoid", "relu", "softmaxes"]
