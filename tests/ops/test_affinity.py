@@ -87,6 +87,7 @@ FORMS = {
     "sorted": lambda u, v: SortedAffinity(*numbers(u, v), 0.5),
     "sorted by degree": lambda u, v: SortedAffinity(*numbers(u, v)).by_degree(),
     "criss-cross": lambda u, v: CrissCrossAffinity(u, v, (u.shape[-2] // 3, 3)),
+    "criss-cross of one column": lambda u, v: CrissCrossAffinity(u, v, (u.shape[-2], 1)),
     "criss-cross in 3D": lambda u, v: CrissCrossAffinity(u, v, (u.shape[-2] // 6, 2, 3)),
     "tiled": lambda u, v: TiledAffinity.normalised(u - 0.5, v - 0.5, "sigmoid"),
     "tiled gaussian": lambda u, v: TiledAffinity.normalised(u, v, "gaussian"),

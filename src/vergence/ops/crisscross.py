@@ -62,7 +62,7 @@ class _CrissCross(torch.autograd.Function):
         for axis, (q, k, v) in enumerate(lines):
             score = product(q, k.mT)  # (lines, L, L)
             if axis:  # a position counts itself on the first axis only
-                score.diagonal(dim1=-2, dim2=-1).fill_(-math.inf)
+                score.flatten(1)[:, :: score.shape[-1] + 1] = -math.inf
             top = score.amax(-1, keepdim=True).clamp_(min=torch.finfo(score.dtype).min)  # finite on lines of one
             power = score.sub_(top).exp2_().to(v.dtype)
             powers.append(power)
