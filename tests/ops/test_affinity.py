@@ -12,6 +12,7 @@ from vergence.ops import (
     crisscross,
 )
 from vergence.ops import affinity as affinities
+from vergence.ops.compact import SeriesAffinity
 
 
 def dense_affinity(u, v):
@@ -84,6 +85,7 @@ FORMS = {
     "factored by roots": lambda u, v: FactoredAffinity(u, v).by_roots(),
     "mirrored": FactoredAffinity.symmetric,
     "mirrored by rows": lambda u, v: affinities.MirroredAffinity(torch.cat([u, v], -1)).by_rows(),
+    "series": lambda u, v: SeriesAffinity(*numbers(u, v), (0.5, 0.3, -0.2)),
     "sorted": lambda u, v: SortedAffinity(*numbers(u, v), 0.5),
     "sorted by degree": lambda u, v: SortedAffinity(*numbers(u, v)).by_degree(),
     "criss-cross": lambda u, v: CrissCrossAffinity(u, v, (u.shape[-2] // 3, 3)),
@@ -103,6 +105,17 @@ def test_rows_are_rows_of_the_matrix_and_products_are_its_products(form, monkeyp
     torch.testing.assert_close(affinity.rows(index), affinity.dense()[..., index, :])
     z = torch.randn(2, 36, 7, dtype=torch.float64, requires_grad=True)
     same(affinity @ z, affinity.dense() @ z, (u, v, z))
+
+
+@pytest.mark.parametrize("series", [(0.5, 0.3), (0.5, 0.3, -0.2, 0.1)])
+def test_a_series_is_a_polynomial_for_one_column_and_factors_for_several(series):
+    u, v = numbers(*factors(n=36))
+    z = torch.randn(2, 36, 2, dtype=torch.float64, requires_grad=True)
+    affinity = SeriesAffinity(u, v, series)
+    expected = sum(c * (u * v.mT) ** k for k, c in enumerate(series))
+    torch.testing.assert_close(affinity.dense(), expected)
+    same(affinity @ z[..., :1], expected @ z[..., :1], (u, v, z))
+    same(affinity @ z, expected @ z, (u, v, z))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -36,7 +36,8 @@ from vergence.core.errors import VergenceError
 from vergence.nn.graphfilter import Cayley, Chebyshev, Differences, Neighbours, PrintedCayley, Stable, linear
 from vergence.nn.nonlocal_block import NonlocalBlock, Wiring
 from vergence.ops import Affinity, FactoredAffinity, Graph, compact
-from vergence.ops.graph import Kernel, devectorise, vectorise
+from vergence.ops.compact import SeriesAffinity, devectorise, vectorise
+from vergence.ops.graph import Kernel
 from vergence.ops.precision import wide
 
 NonlocalKernel = Literal["embedded-gaussian", "gaussian", "dot", "concatenation"]
@@ -303,6 +304,7 @@ class CompactGeneralised(NonlocalBlock):
     def attention(self, x: Tensor, index: Tensor) -> Tensor:
         """The attention of positions, summed over groups and channels."""
         nodes = self.affinity(x.flatten(2).mT)
+        nodes = nodes.factored() if isinstance(nodes, SeriesAffinity) else nodes
         assert isinstance(nodes, FactoredAffinity)
         positions = x.shape[2:].numel()
         left, right = (t.unflatten(-2, (positions, -1)).sum(-2) for t in (nodes.left, nodes.right))  # (B, groups, N, r)

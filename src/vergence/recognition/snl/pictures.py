@@ -19,6 +19,7 @@ from vergence.drawing.grid import Panel, Scale, heated, overlay
 from vergence.nn import CompactGeneralised, NonlocalBlock, SharedAffinity
 from vergence.ops import FactoredAffinity
 from vergence.ops.affinity import DenseAffinity
+from vergence.ops.compact import SeriesAffinity
 from vergence.recognition.snl.model import Network, attention, blocks
 from vergence.recognition.snl.predict import Shares
 from vergence.recognition.snl.settings import Footage, Tracklets
@@ -124,6 +125,7 @@ def eigenvalues(block: NonlocalBlock, x: Tensor) -> Tensor | None:
     A product of thin factors has the non-zero eigenvalues of the small product in reverse order.
     """
     affinity = block.affinity(x.flatten(2).mT.double(), x.shape[2:])
+    affinity = affinity.factored() if isinstance(affinity, SeriesAffinity) else affinity
     if isinstance(affinity, FactoredAffinity) and affinity.left.shape[-1] < affinity.left.shape[-2]:
         return torch.linalg.eigvals(affinity.gather(affinity.left)).flatten(1)
     if x.shape[2:].numel() > MOST:
