@@ -75,6 +75,9 @@ def test_the_forms_that_are_raced_against_are_the_formulas_too(name):
     torch.testing.assert_close(DENSE[name](block, x, (3, 4)), FORMULAS[name](block, x, (3, 4)))
     if name == "cc":
         torch.testing.assert_close(two_products(block, x, (3, 4)), FORMULAS[name](block, x, (3, 4)))
+    if name == "chebysnl":
+        block = filled(ChebyshevNonlocal(8, order=4))
+        torch.testing.assert_close(DENSE[name](block, x, (3, 4)), FORMULAS[name](block, x, (3, 4)))
     if name == "cgnl":
         torch.testing.assert_close(stacked_powers(block, x, (3, 4)), FORMULAS[name](block, x, (3, 4)))
 
