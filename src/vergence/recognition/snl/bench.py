@@ -58,8 +58,8 @@ def contests() -> Iterator[Contest]:
         for block in blocks:
             title = f"{LABELS[block]}, N = {positions}"
             yield _contest(f"{block}-{positions}", title, block, _square(positions), "dense")
-    ours, dense = (_work("nl", (56, 56), form, WIDE) for form in ("ours", "dense"))
-    yield Contest("nl-3136-wide", f"NL with {WIDE * CHANNELS} channels, N = 3136", ours, {"dense": dense})
+    ours, dense = (_work("nl", (32, 32), form, WIDE) for form in ("ours", "dense"))
+    yield Contest("nl-1024-wide", f"NL with {WIDE * CHANNELS} channels, N = 1024", ours, {"dense": dense})
     yield _contest("cc-9409", "CC, N = 97 x 97", "cc", (97, 97), PRODUCTS)
     yield _on_clip("cgnl", (8, 14, 14), PUBLIC)
     yield _on_clip("cgnl", (16, 28, 28), PUBLIC)
@@ -101,9 +101,9 @@ def _work(block: str, grid: tuple[int, ...], form: str, factor: int = 1) -> Work
 
 # A network ------------------------------------------------------------------------------------------------------------
 
-CLIP = (1, 4, 3, 112, 112)
+CLIP = (1, 4, 3, 80, 80)
 PLACE = "layer1.1"
-"""Place of a block in an I3D, with 2 x 28 x 28 positions. At the published one, layer3.4, there are 7 x 7, and any
+"""Place of a block in an I3D, with 2 x 20 x 20 positions. At the published one, layer3.4, there are 5 x 5, and any
 block adds next to nothing."""
 
 
