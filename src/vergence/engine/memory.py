@@ -28,7 +28,8 @@ def child_peak(target: str, *args: str | int | float) -> int:
 
 
 def child_peaks(target: str, cases: Sequence[Sequence[str | int | float]]) -> list[int]:
-    """:func:`child_peak` for several arguments. On Linux one process imports the module, and forks for each."""
+    """:func:`child_peak` for several arguments. On Linux one process imports the module and forks for each, two at a
+    time."""
     if sys.platform != "linux" and len(cases) > 1:
         return [child_peak(target, *args) for args in cases]
     # With these, a larger tensor is returned to the system when it is freed, so that the peak was really held.
@@ -39,44 +40,47 @@ def child_peaks(target: str, cases: Sequence[Sequence[str | int | float]]) -> li
         capture_output=True,
         text=True,
     )
-    peaks = [int(line.removeprefix(_FOUND)) for line in done.stdout.splitlines() if line.startswith(_FOUND)]
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
-        raise VergenceError(f"the memory of {target}{tuple(cases[len(peaks)])} could not be measured: {lines[-1]}")
-    return peaks
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith(_FOUND)]
+    found = {int(number): int(held) for _, number, held in lines}
+    for number, args in enumerate(cases):
+        if number not in found:
+            why = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
+            raise VergenceError(f"the memory of {target}{tuple(args)} could not be measured: {why[-1]}")
+    return [found[number] for number in range(len(cases))]
 
 
-_FOUND = "peak in bytes: "
+_FOUND, _AT_ONCE = "peak:", 2
 
 
-def _measure_each(target: str, cases: list[list[Any]]) -> int:
-    """Print the peak of each case; returns the exit code."""
+def _measure_each(target: str, cases: list[list[Any]]) -> None:
+    """Print number and peak of each case; after one that fails, no other is begun."""
     module, _, name = target.partition(":")
     make = getattr(importlib.import_module(module), name)
-    for args in cases:
-        if len(cases) == 1:
-            print(_FOUND, _measure(make(*args)))
-            continue
-        sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            _answer_and_exit(make, args)
-        if os.waitpid(child, 0)[1]:
-            return 1
-    return 0
+    if len(cases) == 1:
+        print(_FOUND, 0, _measure(make(*cases[0])))
+        return
+    running = 0
+    for number, args in enumerate(cases):
+        if running == _AT_ONCE:
+            running -= 1
+            if os.wait()[1]:
+                break
+        if os.fork() == 0:
+            _answer_and_exit(number, make, args)
+        running += 1
+    for _ in range(running):
+        os.wait()
 
 
-def _answer_and_exit(make: Callable[..., Callable[[], Any]], args: list[Any]) -> NoReturn:
+def _answer_and_exit(number: int, make: Callable[..., Callable[[], Any]], args: list[Any]) -> NoReturn:
     """Print the peak and end this process, without what its parent would do at its end."""
-    code = 1
     try:
-        print(_FOUND, _measure(make(*args)), flush=True)
-        code = 0
+        line = f"{_FOUND} {number} {_measure(make(*args))}\n"
+        os.write(1, line.encode())  # in one piece
+        os._exit(0)
     except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-    finally:
-        os._exit(code)
+        os.write(2, traceback.format_exc().encode())
+        os._exit(1)
 
 
 def _measure(work: Callable[[], Any]) -> int:
@@ -94,4 +98,4 @@ def _measure(work: Callable[[], Any]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_measure_each(sys.argv[1], json.loads(sys.argv[2])))
+    _measure_each(sys.argv[1], json.loads(sys.argv[2]))
