@@ -45,9 +45,9 @@ def from_the_side(axes: Axes, result: OrientedPoints) -> None:
     side = torch.tensor([[cos, 0, -sin], [0, 1, 0], [sin, 0, cos]]).double()
     cos, sin = math.cos(PITCH), math.sin(PITCH)
     turn = torch.tensor([[1, 0, 0], [0, cos, sin], [0, -sin, cos]]).double().mT @ side
-    points = (result.points - middle) @ turn.mT + torch.tensor([0.25, -0.05, 3.1]).double()
+    points = (result.points - middle) @ turn.mT + torch.tensor([0.2, 0.12, 3.3]).double()
     normals = result.normals @ turn.mT
-    K = torch.tensor([[760.0, 0, 370], [0, 760, 250], [0, 0, 1]]).double()
+    K = torch.tensor([[700.0, 0, 370], [0, 700, 250], [0, 0, 1]]).double()
     seen = points[:, 2] > 1
     points, normals = points[seen], normals[seen]
     order = points[:, 2].argsort(descending=True)
