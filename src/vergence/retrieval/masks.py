@@ -148,7 +148,7 @@ class Cameras:
 
     stretch: float = 2.5
     """The largest ratio of the two scales of a view."""
-    tilt: float = 0.15
+    tilt: float = 0.1
     """Perspective: how much nearer one side of the shape may be than its centre, as a share of the distance."""
     side: int = 192
     """The side of a view, in pixels."""
@@ -180,7 +180,7 @@ def _rotation(angle: float) -> Tensor:
     return torch.tensor([[cos, -sin], [sin, cos]], dtype=torch.float64)
 
 
-def seen(mask: Tensor, view: Tensor, side: int, finer: int = 3) -> Tensor:
+def seen(mask: Tensor, view: Tensor, side: int, finer: int = 2) -> Tensor:
     """A mask (H, W) as a homography of the unit disc around its shape shows it, scaled to fit a mask (side, side).
 
     Each pixel is the mean of ``finer`` x ``finer`` samples, cut at a half.
@@ -192,12 +192,11 @@ def seen(mask: Tensor, view: Tensor, side: int, finer: int = 3) -> Tensor:
     moved = _mapped((outline - centre) / radius, view)
     low, high = moved.amin(0), moved.amax(0)
     scale = float((high - low).max()) / (side - 4)  # of a pixel of the view
-    place = (torch.arange(side * finer, dtype=torch.float64) + 0.5) / finer - side / 2
-    grid = torch.stack(torch.meshgrid(place, place, indexing="xy"), -1) * scale + (low + high) / 2
-    source = _mapped(grid.flatten(0, 1), torch.linalg.inv(view)) * radius + centre
-    size = torch.tensor(mask.shape[::-1], dtype=torch.float64)
-    where = ((2 * source + 1) / size - 1).reshape(1, side * finer, side * finer, 2).float()
-    drawn = F.grid_sample(mask[None, None], where, align_corners=False)
+    place = (torch.arange(side * finer) + 0.5) / finer - side / 2
+    grid = torch.stack(torch.meshgrid(place, place, indexing="xy"), -1) * scale + (low + high).float() / 2
+    source = _mapped(grid, torch.linalg.inv(view).float()) * radius + centre.float()
+    size = torch.tensor(mask.shape[::-1])
+    drawn = F.grid_sample(mask[None, None], ((2 * source + 1) / size - 1)[None], align_corners=False)
     return F.avg_pool2d(drawn, finer)[0, 0] >= 0.5
 
 

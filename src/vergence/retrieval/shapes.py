@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -54,7 +55,12 @@ class Files:
 
     def __getitem__(self, index: int) -> Shape:
         path = self.paths[index]
-        return Shape(read_shape(path, self.foreground, clean=False).mask, self.labels[index], path.stem)
+        return Shape(_mask(path, self.foreground), self.labels[index], path.stem)
+
+
+@lru_cache(maxsize=4)  # many views are of one file
+def _mask(path: Path, foreground: Foreground) -> Tensor:
+    return read_shape(path, foreground, clean=False).mask
 
 
 @dataclass(frozen=True)

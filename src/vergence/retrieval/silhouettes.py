@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -267,6 +268,7 @@ KINDS: dict[str, Callable[[Pen], None]] = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=64)  # many views are of one silhouette
 def silhouette(kind: str, seed: int | str, side: int = 256) -> Tensor:
     """One individual of a kind as an antialiased mask (side, side), from 0 to 1."""
     pen = Pen(side, derive("silhouette", kind, seed))

@@ -70,7 +70,7 @@ class ShapeData:
     """Use at most this many shapes, spread evenly over the data (0: all)."""
     stretch: float = 2.5
     """views: the largest ratio of the two scales of a view."""
-    tilt: float = 0.15
+    tilt: float = 0.1
     """views: perspective, how much nearer one side of a shape may be, as a share of its distance (0: affine views)."""
     side: int = 192
     """views: the side of a view, in pixels."""
