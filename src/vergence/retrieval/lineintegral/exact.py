@@ -143,7 +143,8 @@ def root_does_not_matter(_: Evidence) -> float:
     rows = _ellipse(matrix, 4000)[:4] * (1 + 0.3 * torch.cos(3 * directions(4000, matrix) + 0.4))
     moments = polar_moments(rows)
     one, other = (
-        fourier_invariants(normalise_rows(rows, root)) for root in (square_root(moments), torch.linalg.cholesky(moments))
+        fourier_invariants(normalise_rows(rows, root))
+        for root in (square_root(moments), torch.linalg.cholesky(moments))
     )
     return apart(one, other)
 

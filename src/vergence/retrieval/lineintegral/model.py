@@ -109,5 +109,3 @@ def shown(descriptor: Tensor, config: ModelConfig) -> Tensor:
     columns = math.ceil(math.sqrt(len(descriptor)))
     padded = torch.nn.functional.pad(descriptor, (0, -len(descriptor) % columns))
     return padded.view(-1, columns)
-
-

@@ -130,4 +130,6 @@ def curves(folder: Path, measured: Mapping[str, Mapping[str, float]], labels: Ma
     axis.set(xlabel="recall [%]", ylabel="precision [%]", ylim=(0, 103))
     axis.set_xticks(RECALLS)
     axis.legend(fontsize=8)
-    return Artifact("image", saved(drawn, folder / "precision.png"), "Mean precision at four recalls, every shape a query.")
+    return Artifact(
+        "image", saved(drawn, folder / "precision.png"), "Mean precision at four recalls, every shape a query."
+    )

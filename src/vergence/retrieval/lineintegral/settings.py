@@ -64,25 +64,29 @@ class ShapeData:
 
     source: Source = EMBEDDED
     """embedded, mpeg7:PATH (class-n.gif or .png), mcd:PATH, or a PATH to class folders of pictures; archives too."""
-    views: Annotated[int, tyro.conf.arg(aliases=["--views"])] = 0
-    """Views made of each shape by random cameras: each shape is then a class of its own (0: shapes as they are)."""
+    copies: Annotated[int, tyro.conf.arg(aliases=["--copies"])] = 0
+    """files: views made of each shape by random cameras; each shape is then a class of its own, as in the Multiview Curve
+    Database (0: shapes and classes as they are)."""
     shapes: int = 0
     """Use at most this many shapes, spread evenly over the data (0: all)."""
     stretch: float = 2.5
-    """views: the largest ratio of the two scales of a view."""
+    """views and copies: the largest ratio of the two scales of a view."""
     tilt: float = 0.1
-    """views: perspective, how much nearer one side of a shape may be, as a share of its distance (0: affine views)."""
+    """views and copies: perspective, how much nearer one side of a shape may be, as a share of its distance (0: affine views)."""
     side: int = 192
-    """views: the side of a view, in pixels."""
+    """views and copies: the side of a view, in pixels."""
+    views: int = 6
+    """embedded: views of each silhouette by random cameras (0: silhouettes as they are, a class for each kind)."""
     kinds: int = KINDS
     """embedded: number of kinds of silhouettes (fish, key, tree, ...)."""
     individuals: int = 3
     """embedded: silhouettes of each kind, with proportions and joints of their own."""
 
     def __post_init__(self) -> None:
-        if not (0 <= self.views <= 1000 and self.shapes >= 0):
+        if not (0 <= self.views <= 1000 and 0 <= self.copies <= 1000 and self.shapes >= 0):
             raise VergenceError(
-                f"there are 0 to 1000 views of 0 or more shapes, got {self.views} and {self.shapes}"
+                f"there are 0 to 1000 views or copies of 0 or more shapes, got {self.views}, {self.copies} and "
+                f"{self.shapes}"
             )
         if not (1 <= self.kinds <= KINDS and 1 <= self.individuals <= 1000):
             raise VergenceError(
@@ -110,7 +114,7 @@ class Config:
 class Inputs:
     """Query shapes, and the gallery to search."""
 
-    query: Images
+    query: Images = ()
     """Masks, or photographs of a shape before a plain background."""
     gallery: Folder | None = None
     """A folder of masks or photographs to search."""
@@ -133,7 +137,7 @@ class Inputs:
 
 
 PRESETS = {
-    "tiny": Config(ModelConfig(size=128), ShapeData(views=6)),
+    "tiny": Config(ModelConfig(size=128), ShapeData()),
     # The paper gives 18 rows and 180 angles; sizes are ours.
     "paper": Config(data=ShapeData(source="mcd:data")),
 }

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from vergence.contract.context import Context
-from vergence.contract.data import First
+from vergence.contract.data import EMBEDDED, First
 from vergence.contract.inputs import Artifact
 from vergence.contract.settings import NoFacts
 from vergence.contract.system import System
@@ -61,7 +61,8 @@ class LineIntegral(System[Config, NoFacts, None, Shapes, Rankings]):
         )
         if asked.shapes:
             shapes = Some(shapes, asked.shapes)
-        return Views(shapes, asked.views, Cameras(asked.stretch, asked.tilt, asked.side), seed) if asked.views else shapes
+        views = asked.views if asked.source == EMBEDDED else asked.copies
+        return Views(shapes, views, Cameras(asked.stretch, asked.tilt, asked.side), seed) if views else shapes
 
     def slice(self, data: Shapes) -> Shapes:
         return First(data, SLICE)
