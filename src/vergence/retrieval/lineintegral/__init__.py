@@ -16,7 +16,7 @@ ABOUT = About(
     ),
     key="wang2020novel",
     intended_use=(
-        "Search in collections of silhouettes, logos, marks and other masks. The shape must be whole and apart from its "
-        "background; a covered or touched shape is another shape to this method."
+        "Search in collections of silhouettes, logos, marks and other masks. The shape must be whole and apart from "
+        "its background; a covered or touched shape is another shape to this method."
     ),
 )

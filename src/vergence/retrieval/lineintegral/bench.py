@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def _offsets(image: Tensor) -> tuple[Tensor, Tensor]:
 
 def by_radon(image: Tensor) -> Tensor:
     """The table (K, N) from a Radon transform over half a circle, linear between its offsets."""
-    from skimage.transform import radon
+    radon: Any = import_module("skimage.transform").radon  # it has no types
 
     offsets, angles = _offsets(image)
     half = CONFIG.angles // 2

@@ -17,8 +17,8 @@ def _over(id: str, statement: str, source: str, worse: str, margin: float = 0.0,
 CLAIMS = (
     Claim("lines-follow", "An affine map of a shape scales its chords and turns their angles; the ratio μ of a line "
           "stays as it is.", "Eq. 14", "exact", exact.lines_follow_the_shape, ROUNDING),
-    Claim("moments-follow", "The moments of a row follow the map, and two rows are a similarity apart after their roots.",
-          "Eqs. 18-21", "exact", exact.moments_follow_the_map, 1e-9),
+    Claim("moments-follow", "The moments of a row follow the map, and two rows are a similarity apart after their "
+          "roots.", "Eqs. 18-21", "exact", exact.moments_follow_the_map, 1e-9),
     Claim("root", "Any square root of the moments will do: it only turns a row.", "Eq. 19", "exact",
           exact.root_does_not_matter, 1e-5),
     Claim("invariant", "Invariants of exact chords change under affine maps and mirrors by less than a fifth of their "
@@ -27,8 +27,8 @@ CLAIMS = (
           "Eqs. 24-26", "exact", exact.invariants_converge, 0.5, unit="of the error"),
     Claim("ellipses", "In pixels (256 x 256) every ellipse is a disc: all invariants together are below 0.5.", "Eq. 24",
           "exact", exact.ellipses_are_discs, 0.5, unit="L1"),
-    Claim("affine-copies", "In pixels, every affine copy of a silhouette (stretch up to 3, mirrors) is nearer than half "
-          "the distance to the nearest silhouette of another kind.", "Sec. 1", "exact", exact.affine_copies_are_near,
+    Claim("affine-copies", "In pixels, every affine copy of a silhouette (stretch up to 3, mirrors) is nearer than "
+          "half the distance to the nearest silhouette of another kind.", "Sec. 1", "exact", exact.affine_copies_are_near,
           0.5, "below", unit="of the distance"),
     Claim("definition", "Supports, lines and integrals are those of one line at a time.", "Eqs. 7-13", "check",
           exact.integrals_are_sums_along_lines, ROUNDING),
@@ -38,8 +38,8 @@ CLAIMS = (
           exact.centre_lines_are_their_opposites, ROUNDING),
     Claim("turns", "Turning shifts rows, mirroring reverses them, moving changes nothing.", "Eq. 14", "check",
           exact.turns_and_mirrors_shift_rows, 1e-9),
-    Claim("distance", "The L1 distance of two vectors is that of the whole matrices of magnitudes.", "Sec. 4.3", "check",
-          exact.the_vector_has_the_distance_of_the_matrix, ROUNDING),
+    Claim("distance", "The L1 distance of two vectors is that of the whole matrices of magnitudes.", "Sec. 4.3",
+          "check", exact.the_vector_has_the_distance_of_the_matrix, ROUNDING),
     Claim("ranking", "The index ranks by L1 as sorting all distances does.", "Sec. 5", "check",
           exact.the_index_ranks_by_l1, 0, unit="places"),
     Claim("scores", "Knee point and bull's eye are right where they are known.", "Eq. 27", "check",
@@ -56,8 +56,8 @@ CLAIMS = (
     _over("over-trace", "It is better than triple features of the trace transform.", "Table 1", "trace", 0.0, "+16.99"),
     _over("over-r-transform", "It is better than the R-transform by more than 40 points.", "Sec. 1", "r-transform",
           40.0),
-    above("ami-over-r-transform", "Affine moment invariants are better than the R-transform, which no affine map leaves "
-          "alone.", "Sec. 1", better="ami", worse="r-transform", metric="knee", unit=_POINTS),
+    above("ami-over-r-transform", "Affine moment invariants are better than the R-transform, which only similarities "
+          "leave as it is.", "Sec. 1", better="ami", worse="r-transform", metric="knee", unit=_POINTS),
     _over("moments-matter", "The normalisation by moments is worth more than 30 points.", "Eq. 24", "no-normalisation",
           30.0),
     _over("binding-matters", "Lines between binding lines are worth more than 30 points over lines at fixed distances.",

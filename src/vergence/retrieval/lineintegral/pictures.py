@@ -26,7 +26,7 @@ FREQUENCIES = 30
 """Frequencies of a descriptor that are shown; the others are small."""
 
 
-def ink(mask: Tensor, longest: int = 220) -> Tensor:
+def ink(mask: Tensor, longest: int = 240) -> Tensor:
     """A mask (H, W) as a picture (3, S, S): dark on white, in the middle of a square."""
     whole = prepared(mask.cpu(), longest - 20)
     height, width = whole.shape
@@ -36,14 +36,19 @@ def ink(mask: Tensor, longest: int = 220) -> Tensor:
     return 1 - whole * (1 - dark)
 
 
-def descriptor_map(matrix: Tensor, most: float, cell: int = 8) -> Tensor:
-    """The picture (3, h, w) of a descriptor's matrix; values from ``most`` on are brightest."""
+def descriptor_map(matrix: Tensor, most: float) -> Tensor:
+    """The picture (3, 144, 240) of a descriptor's matrix; values from ``most`` on are brightest."""
     from matplotlib import colormaps
 
     part = matrix[:, :FREQUENCIES].detach().float().cpu()
     shares = (part.abs() / max(most, 1e-12)).clamp(0, 1).sqrt()
     pixels = torch.from_numpy(colormaps["magma"](shares.numpy())[..., :3]).permute(2, 0, 1).float()
-    return pixels.repeat_interleave(cell, 1).repeat_interleave(cell, 2)
+    return F.interpolate(pixels[None], (144, 240), mode="nearest")[0]
+
+
+def stacked(mask: Tensor, map_: Tensor) -> Tensor:
+    """The pictures of a shape and of its descriptor, one above the other."""
+    return torch.cat([mask, torch.ones(3, 8, mask.shape[-1]), map_], 1)
 
 
 def anatomy(folder: Path, shapes: Sequence[Shape], config: ModelConfig) -> Artifact:

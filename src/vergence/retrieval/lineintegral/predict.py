@@ -23,7 +23,7 @@ from vergence.drawing.grid import Panel, grid
 from vergence.drawing.inline import thumbnail
 from vergence.drawing.page import write_page
 from vergence.retrieval.lineintegral.model import describe, scales, shown
-from vergence.retrieval.lineintegral.pictures import descriptor_map, ink
+from vergence.retrieval.lineintegral.pictures import descriptor_map, ink, stacked
 from vergence.retrieval.lineintegral.settings import METHODS, Config, Inputs, ModelConfig
 from vergence.retrieval.masks import Binarised, read_shape
 from vergence.search import Index
@@ -139,7 +139,7 @@ def _described(
 
 _STYLE = """
 .query figure { width: 11rem; } .row figure { width: 11rem; margin-bottom: .6rem; }
-.pair { display: flex; gap: 4px; margin-top: 4px; } .pair img { width: 50%; image-rendering: pixelated; }
+.pair { display: flex; gap: 4px; margin-top: 4px; } .row figure .pair img { width: calc(50% - 2px); }
 .key { display: flex; justify-content: space-between; font-size: .65rem; color: #777; }
 """
 _BODY = """
@@ -149,8 +149,8 @@ _BODY = """
 <h2 title="{{ answer.name }}">{{ answer.short }}</h2>
 <ol class="row query">{% if answer.picture %}
 <li><figure><img src="{{ answer.picture }}" alt="the photograph"><figcaption>the picture</figcaption></figure></li>
-{% endif %}<li><figure><img src="{{ answer.mask }}" alt="its shape"><figcaption><b>query</b>{{ answer.how }}</figcaption>
-</figure></li></ol>
+{% endif %}<li><figure><img src="{{ answer.mask }}" alt="its shape"><figcaption><b>query</b>{{ answer.how }}
+</figcaption></figure></li></ol>
 <h3>Nearest shapes</h3><ol class="row">{% for hit in answer.hits %}
 <li><figure>{% if hit.mask %}<img src="{{ hit.mask }}" alt="{{ hit.name }}">{% else %}<div class="gone"></div>{% endif %}
 {% if hit.map %}<div class="pair"><img src="{{ answer.map }}" alt="the query's descriptor">
@@ -237,13 +237,13 @@ def _entry(answer: Answer, drawn: Sequence[_Drawn], paths: Mapping[str, Path]) -
 
 
 def _strips(path: Path, answers: Sequence[Answer], drawn: Mapping[str, Sequence[_Drawn]]) -> Artifact:
-    """Two rows per query: shapes, and below them their descriptors."""
+    """One row per query: shapes, and below each its descriptor."""
     rows = []
     for answer in answers:
         titles = ["query", *(f"{hit.distance:.3g}" for hit in answer.hits)]
-        whole = [(t, d) for t, d in zip(titles, drawn[answer.name], strict=True) if d.mask is not None][:7]
-        rows.append([Panel(d.mask, title) for title, d in whole if d.mask is not None])
-        rows.append([Panel(d.map) for _, d in whole if d.map is not None])
+        whole = zip(titles, drawn[answer.name], strict=True)
+        panels = [Panel(stacked(d.mask, d.map), t) for t, d in whole if d.mask is not None and d.map is not None]
+        rows.append(panels[:7])
     caption = "Queries (left) and their nearest shapes with distances; below each shape its descriptor."
     return Artifact("image", grid(path, rows, side=1.5), caption)
 

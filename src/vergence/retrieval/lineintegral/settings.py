@@ -65,14 +65,15 @@ class ShapeData:
     source: Source = EMBEDDED
     """embedded, mpeg7:PATH (class-n.gif or .png), mcd:PATH, or a PATH to class folders of pictures; archives too."""
     copies: Annotated[int, tyro.conf.arg(aliases=["--copies"])] = 0
-    """files: views made of each shape by random cameras; each shape is then a class of its own, as in the Multiview Curve
-    Database (0: shapes and classes as they are)."""
+    """files: views made of each shape by random cameras; each shape is then a class of its own, as in the Multiview
+    Curve Database (0: shapes and classes as they are)."""
     shapes: int = 0
     """Use at most this many shapes, spread evenly over the data (0: all)."""
     stretch: float = 2.5
     """views and copies: the largest ratio of the two scales of a view."""
     tilt: float = 0.1
-    """views and copies: perspective, how much nearer one side of a shape may be, as a share of its distance (0: affine views)."""
+    """views and copies: perspective, how much nearer one side of a shape may be, as a share of its distance (0: affine
+    views)."""
     side: int = 192
     """views and copies: the side of a view, in pixels."""
     views: int = 6
@@ -149,7 +150,7 @@ def _ablation(label: str, headline: bool = False, **changes: Any) -> Variant:
 
 VARIANTS = {
     "lit": Variant("line integral transform"),
-    **{name: Variant(METHODS[name], {"model.method": name}) for name in METHODS if name != "lit"},
+    **{str(name): Variant(label, {"model.method": name}) for name, label in METHODS.items() if name != "lit"},
     "no-normalisation": _ablation("without moments (Eq. 24)", True, normalisation="none"),
     "fixed-lines": _ablation("Radon, fixed distances", True, lines="fixed"),
     "one-root": _ablation("one matrix for all rows", normalisation="whole"),
@@ -178,8 +179,8 @@ SETTINGS = Settings(
     METRICS,
     inputs=Inputs,
     embedded=(
-        "Embedded: silhouettes of 14 kinds (fish, key, tree, ...), three individuals of each, seen by six random cameras "
-        "with stretch, mirror and mild perspective. Each individual is a class, so that others of its kind mislead."
+        "Embedded: silhouettes of 14 kinds (fish, key, tree, ...), three individuals of each, seen by six random "
+        "cameras with stretch, mirror and mild perspective. Each individual is a class, so that others of its kind mislead."
     ),
     reported=REPORTED,
     minutes=0.2,
