@@ -28,8 +28,8 @@ CLAIMS = (
     Claim("ellipses", "In pixels (256 x 256) every ellipse is a disc: all invariants together are below 0.5.", "Eq. 24",
           "exact", exact.ellipses_are_discs, 0.5, unit="L1"),
     Claim("affine-copies", "In pixels, every affine copy of a silhouette (stretch up to 3, mirrors) is nearer than "
-          "half the distance to the nearest silhouette of another kind.", "Sec. 1", "exact", exact.affine_copies_are_near,
-          0.5, "below", unit="of the distance"),
+          "half the distance to the nearest silhouette of another kind.", "Sec. 1", "exact",
+          exact.affine_copies_are_near, 0.5, "below", unit="of the distance"),
     Claim("definition", "Supports, lines and integrals are those of one line at a time.", "Eqs. 7-13", "check",
           exact.integrals_are_sums_along_lines, ROUNDING),
     Claim("area", "The lines of every direction add up to the area, within 1 %.", "Eq. 13", "check",

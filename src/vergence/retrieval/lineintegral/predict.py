@@ -152,12 +152,13 @@ _BODY = """
 {% endif %}<li><figure><img src="{{ answer.mask }}" alt="its shape"><figcaption><b>query</b>{{ answer.how }}
 </figcaption></figure></li></ol>
 <h3>Nearest shapes</h3><ol class="row">{% for hit in answer.hits %}
-<li><figure>{% if hit.mask %}<img src="{{ hit.mask }}" alt="{{ hit.name }}">{% else %}<div class="gone"></div>{% endif %}
+<li><figure>{% if hit.mask %}<img src="{{ hit.mask }}" alt="{{ hit.name }}">
+{% else %}<div class="gone"></div>{% endif %}
 {% if hit.map %}<div class="pair"><img src="{{ answer.map }}" alt="the query's descriptor">
 <img src="{{ hit.map }}" alt="the descriptor of {{ hit.name }}"></div>
 <div class="key"><span>query</span><span>this shape</span></div>{% endif %}
-<figcaption><b>{{ loop.index }}. {{ hit.distance }}</b><br><span title="{{ hit.name }}">{{ hit.short }}</span></figcaption>
-</figure></li>{% endfor %}</ol>
+<figcaption><b>{{ loop.index }}. {{ hit.distance }}</b><br>
+<span title="{{ hit.name }}">{{ hit.short }}</span></figcaption></figure></li>{% endfor %}</ol>
 {% endfor %}
 """
 

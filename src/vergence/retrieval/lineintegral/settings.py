@@ -180,7 +180,7 @@ SETTINGS = Settings(
     inputs=Inputs,
     embedded=(
         "Embedded: silhouettes of 14 kinds (fish, key, tree, ...), three individuals of each, seen by six random "
-        "cameras with stretch, mirror and mild perspective. Each individual is a class, so that others of its kind mislead."
+        "cameras with stretch, mirror and mild perspective. Each individual is a class; others of its kind resemble it."
     ),
     reported=REPORTED,
     minutes=0.2,
