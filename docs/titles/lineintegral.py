@@ -21,8 +21,8 @@ VIEWS, OTHERS = 4, 6
 CAMERAS = Cameras(stretch=3.0, tilt=0.05, side=256)
 CAPTION = (
     "A silhouette (scikit-image) and its nearest shapes by L1 among 84 drawn silhouettes and four views of itself: "
-    "stretched, turned, mirrored, slightly in perspective. Below each shape its descriptor, 18 rows of Fourier magnitudes "
-    "(the first 30 frequencies): nearly the same for the views (green), different for the others."
+    "stretched, turned, mirrored, slightly in perspective. Below each shape its descriptor, 18 rows of Fourier "
+    "magnitudes (the first 30 frequencies): nearly the same for the views (green), different for the others."
 )
 
 
