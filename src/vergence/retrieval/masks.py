@@ -40,12 +40,14 @@ class Binarised:
 def read_shape(path: Path, foreground: Foreground = "auto", clean: bool = True) -> Binarised:
     """The shape in a picture file; one that holds none, a point or a line is refused. ``clean`` removes specks from
     photographs."""
-    return binarised(read_image(path, LARGEST), path, foreground, clean)
+    picture = read_image(path, LARGEST)
+    step = max(max(picture.shape[-2:]) // LARGEST, 1)  # a mask of few colours is not reduced while it is read
+    return binarised(picture[:, ::step, ::step], path, foreground, clean)
 
 
 def binarised(picture: Tensor, name: object, foreground: Foreground = "auto", clean: bool = True) -> Binarised:
     """The shape in a picture of bytes (3, H, W). One of two values is a mask; others are cut by Otsu's threshold."""
-    red, green, blue = picture.long()
+    red, green, blue = picture.int()
     grey = (299 * red + 587 * green + 114 * blue + 500) // 1000
     values = grey.unique()
     if len(values) < 2:
@@ -95,31 +97,26 @@ def without_specks(mask: Tensor, share: float = SPECK) -> Tensor:
 
 def refuse_thin(mask: Tensor, name: object) -> None:
     """Refuse a mask without a shape, or whose shape has no area to speak of: a point or a line."""
-    points = mask.nonzero().double()
-    if not len(points):
+    count = int(mask.sum())
+    if not count:
         raise VergenceError(f"{name} holds no shape: its mask is empty")
-    if len(points) == mask.numel():
+    if count == mask.numel():
         raise VergenceError(f"{name} holds no shape: its mask covers all pixels")
-    if _width(points) < THIN:
-        what = "point" if len(points) == 1 else "line"
+    if _width(mask) < THIN:
+        what = "point" if count == 1 else "line"
         raise VergenceError(
-            f"{name} holds a {what}: a shape is at least {THIN:g} pixels wide in every direction, got {len(points)} "
-            f"pixel{'s' if len(points) > 1 else ''} in a row"
+            f"{name} holds a {what}: a shape is at least {THIN:g} pixels wide in every direction, got {count} "
+            f"pixel{'s' if count > 1 else ''} in a row"
         )
 
 
-def _width(points: Tensor, count: int = 90) -> float:
-    """The least width of pixels (N, 2), between parallel lines through centres, plus one pixel."""
+def _width(mask: Tensor, count: int = 90) -> float:
+    """The least width of a mask's pixels, between parallel lines through centres, plus one pixel."""
     angles = torch.arange(count, dtype=torch.float64) * (math.pi / count)
+    rows = mask.any(1).nonzero()[:, 0]
     # Only the ends of each row of pixels can touch a line.
-    rows = points[:, 0].long() - int(points[:, 0].min())
-    size = int(rows.max()) + 1
-    ends = [
-        torch.zeros(size, dtype=torch.float64).scatter_reduce_(0, rows, points[:, 1], way, include_self=False)
-        for way in ("amin", "amax")
-    ]
-    filled = rows.unique()
-    corners = torch.cat([torch.stack([filled.double(), end[filled]], 1) for end in ends])
+    first, last = mask[rows].byte().argmax(1), mask.shape[1] - 1 - mask[rows].flip(1).byte().argmax(1)
+    corners = torch.cat([torch.stack([rows, end], 1) for end in (first, last)]).double()
     along = corners @ torch.stack([angles.cos(), angles.sin()])
     return float((along.amax(0) - along.amin(0)).min()) + 1
 

@@ -125,7 +125,7 @@ def _framed(shape: Shape, label: int) -> Tensor:
 
 def curves(folder: Path, measured: Mapping[str, Mapping[str, float]], labels: Mapping[str, str]) -> Artifact:
     """Mean precision against recall of every variant."""
-    drawn = figure(6.4, 4.0)
+    drawn = figure(8.0, 4.0)
     axis = drawn.subplots()
     for (name, metrics), colour, style in zip(
         measured.items(), colours(len(measured)), ["-"] * 6 + ["--"] * len(measured), strict=False
@@ -134,7 +134,7 @@ def curves(folder: Path, measured: Mapping[str, Mapping[str, float]], labels: Ma
         axis.plot(RECALLS, values, style, marker="o", markersize=3, color=colour, label=labels[name])
     axis.set(xlabel="recall [%]", ylabel="precision [%]", ylim=(0, 103))
     axis.set_xticks(RECALLS)
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     return Artifact(
         "image", saved(drawn, folder / "precision.png"), "Mean precision at four recalls, every shape a query."
     )

@@ -158,11 +158,11 @@ VARIANTS = {
     "edges": _ablation("ratios i / K", grid="edges"),
 }
 METRICS = {
-    "knee": Metric("knee point", "%", digits=2),
-    "knee_others": Metric("knee point without the query", "%", digits=2),
-    "bullseye": Metric("bull's eye", "%", digits=2),
-    "first": Metric("nearest is right", "%", digits=2),
-    **{f"precision_{recall}": Metric(f"precision at {recall} % recall", "%", digits=1) for recall in RECALLS},
+    "knee": Metric("knee", "%", digits=1),
+    "knee_others": Metric("others", "%", digits=1),
+    "bullseye": Metric("bull's eye", "%", digits=1),
+    "first": Metric("first", "%", digits=1),
+    **{f"precision_{recall}": Metric(f"P@{recall}", "%", digits=1) for recall in RECALLS},
 }
 REPORTED = (
     Reported.table("Table 1: MCD", ("knee",), {
