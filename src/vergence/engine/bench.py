@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +14,14 @@ import torch
 from vergence import catalogue
 from vergence.contract.benchmark import Contest
 from vergence.core.errors import VergenceError
-from vergence.engine.memory import child_peak
+from vergence.engine.memory import child_peaks
 
 LEAST = 0.05
 """Minimum seconds of one timing: short calls are repeated within it."""
+LONGEST = 8.0
+"""Seconds after which no further round of a contest begins."""
+FEWEST = 3
+"""Rounds that a contest has however long they take."""
 ENOUGH = 0.9
 """The share of a core that this process must get for its timings to be meaningful."""
 
@@ -54,12 +58,13 @@ class Memory:
 
 
 def race(contest: Contest, rounds: int, threads: int = 1) -> list[Result]:
-    """Time ours and every rival in turn, ``rounds`` times; ratios are taken within a round."""
+    """Time ours and every rival in turn, ``rounds`` times (fewer if they are long); ratios are taken within a round."""
     with fixed_threads(threads):
         runners = {"": contest.ours, **contest.rivals}
         repeats = {name: _repeats(run) for name, run in runners.items()}
-        times, shares = [], []
-        for _ in range(rounds):
+        times: list[dict[str, float]] = []
+        shares, began = [], time.perf_counter()
+        while len(times) < rounds and not (len(times) >= FEWEST and time.perf_counter() - began > LONGEST):
             shares.append(core_share())
             times.append({name: _time(run, repeats[name]) for name, run in runners.items()})
     return [_result(contest, rival, times, statistics.median(shares)) for rival in contest.rivals]
@@ -67,8 +72,16 @@ def race(contest: Contest, rounds: int, threads: int = 1) -> list[Result]:
 
 def memory(system: str, contest: Contest) -> dict[str, Memory]:
     """Peak memory of ours against each rival, each measured in its own process."""
-    held = {name: child_peak(f"{__name__}:contestant", system, contest.id, name) for name in ("", *contest.rivals)}
-    return {rival: Memory(held[""], held[rival]) for rival in contest.rivals}
+    return memories(system, [contest])[contest.id]
+
+
+def memories(system: str, contests: Sequence[Contest]) -> dict[str, dict[str, Memory]]:
+    """:func:`memory` of several contests, by their ids: the processes share the imports."""
+    cases = [(system, contest.id, name) for contest in contests for name in ("", *contest.rivals)]
+    held = dict(zip(cases, child_peaks(f"{__name__}:contestant", cases), strict=True)) if cases else {}
+    return {
+        c.id: {rival: Memory(held[system, c.id, ""], held[system, c.id, rival]) for rival in c.rivals} for c in contests
+    }
 
 
 def contestant(system: str, contest: str, rival: str) -> Callable[[], Any]:
