@@ -190,6 +190,13 @@ def test_one_sample_per_class_is_nothing_to_judge(tmp_path):
     assert SYSTEM.evaluate(ctx, None, SYSTEM.data(ctx, "test"))["knee"] > 60
 
 
+@pytest.mark.parametrize("size", [(3, 4), (40, 7), (240, 300)])
+def test_a_mask_of_any_size_is_drawn_in_one_size(size):
+    """Small masks are enlarged together with their border."""
+    shape = torch.nn.functional.pad(torch.ones(size), (1, 1, 1, 1)).bool()
+    assert pictures.ink(shape).shape == (3, 240, 240)
+
+
 def test_pictures_of_a_run_are_drawn(tmp_path):
     changes = {"data.kinds": 2, "data.individuals": 1, "data.views": 2, "model.size": 48}
     config = SYSTEM.configure("tiny", changes=changes)

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vergence.contract.inputs import Artifact
+from vergence.data.images import resized
 from vergence.drawing.figure import BLUE, GREEN, ORANGE, RED, colours, figure, saved
 from vergence.drawing.grid import Panel, grid
 from vergence.ops.lines import directions, line_offsets, supports
@@ -30,8 +31,10 @@ def ink(mask: Tensor, longest: int = 240) -> Tensor:
     """A mask (H, W) as a picture (3, S, S): dark on white, in the middle of a square."""
     whole = prepared(mask.cpu(), longest - 20)
     height, width = whole.shape
-    top, left = (max(longest - side, 0) // 2 for side in (height, width))
-    whole = F.pad(whole, (left, max(longest - width - left, 0), top, max(longest - height - top, 0)))
+    side = max(longest, height, width)  # the border of a small mask is enlarged with it
+    top, left = (side - height) // 2, (side - width) // 2
+    whole = F.pad(whole, (left, side - width - left, top, side - height - top))
+    whole = resized(whole[None], longest, longest)[0]
     dark = torch.tensor([0.11, 0.17, 0.23]).view(3, 1, 1)
     return 1 - whole * (1 - dark)
 
