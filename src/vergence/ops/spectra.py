@@ -31,9 +31,7 @@ class Spectrum(NamedTuple):
     np: Tensor
 
 
-def spectrum(
-    failing: Tensor, passing: Tensor, failures: int, passes: int, executed: Executed = "masked"
-) -> Spectrum:
+def spectrum(failing: Tensor, passing: Tensor, failures: int, passes: int, executed: Executed = "masked") -> Spectrum:
     """The four counts from how often each element is marked in failing and in passing tests, and the numbers of both.
 
     With ``executed="visible"`` the marked elements are those that were *not* executed.

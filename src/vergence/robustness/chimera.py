@@ -32,7 +32,11 @@ THINGS: dict[str, tuple[Maker, tuple[Vector, ...], tuple[Vector, ...]]] = {
     "car": (car, ((0.7, 0.08, 0.08), (0.12, 0.22, 0.55), (0.75, 0.76, 0.78), (0.1, 0.1, 0.11)), ()),
     "chair": (chair, ((0.55, 0.36, 0.18), (0.4, 0.24, 0.12), (0.68, 0.5, 0.3)), ((0.35, 0.22, 0.12), (0.3, 0.3, 0.32))),
     "mug": (mug, ((0.92, 0.9, 0.86), (0.85, 0.3, 0.25), (0.3, 0.5, 0.75), (0.9, 0.8, 0.4)), ()),
-    "person": (person, ((0.75, 0.2, 0.2), (0.85, 0.85, 0.85), (0.2, 0.4, 0.65)), ((0.15, 0.18, 0.3), (0.3, 0.28, 0.25))),
+    "person": (
+        person,
+        ((0.75, 0.2, 0.2), (0.85, 0.85, 0.85), (0.2, 0.4, 0.65)),
+        ((0.15, 0.18, 0.3), (0.3, 0.28, 0.25)),
+    ),
     "tree": (tree, ((0.2, 0.42, 0.14), (0.3, 0.5, 0.18), (0.15, 0.32, 0.14), (0.5, 0.5, 0.15)), ()),
 }
 """Makers of things by class, with the usual colours of their first and second material."""
@@ -106,7 +110,9 @@ def ground(grounds: list[Tensor], side: int, source: torch.Generator) -> Tensor:
     return F.interpolate(part, (side, side), mode="bilinear", antialias=True, align_corners=False)[0].clamp(0, 1)
 
 
-def pasted(image: Tensor, cut: Tensor, source: torch.Generator, sizes: tuple[float, float] = SIZES) -> tuple[Tensor, Box]:
+def pasted(
+    image: Tensor, cut: Tensor, source: torch.Generator, sizes: tuple[float, float] = SIZES
+) -> tuple[Tensor, Box]:
     """A picture (3, S, S) with a cut-out (4, h, w) at a random place and size, and the box of what is seen of it."""
     side = image.shape[-1]
     size = round(side * uniform(source, *sizes))
@@ -139,7 +145,9 @@ def cut_out(name: str, source: torch.Generator, side: int = CUT) -> Tensor:
     height, width = seen.shape[-2:]
     rows, columns = max(width - height, 0), max(height - width, 0)
     square = F.pad(seen, (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2))
-    return F.interpolate(square[None], (side, side), mode="bilinear", antialias=True, align_corners=False)[0].clamp(0, 1)
+    return F.interpolate(square[None], (side, side), mode="bilinear", antialias=True, align_corners=False)[0].clamp(
+        0, 1
+    )
 
 
 def _painted(colours: tuple[Vector, ...], source: torch.Generator) -> Material:
