@@ -17,7 +17,7 @@ def box_mask(boxes: Tensor, height: int, width: int) -> Tensor:
 
 
 def top_iou(order: Tensor, region: Tensor, count: int | None = None) -> float:
-    """IoU of the first ``count`` pixels of a ranking (n,) with a region (H, W); by default as many as the region has."""
+    """IoU of the first ``count`` pixels of a ranking (n,) with a region (H, W); by default as many as it has."""
     area = _area(order, region)
     taken = area if count is None else count
     if not 0 < taken <= len(order):

@@ -36,13 +36,16 @@ picture with four, 25 with eight, 35 with sixteen)."""
 class BlackBox:
     """A classifier with checks: one that trains, or returns NaN or the wrong shape, is refused by name."""
 
-    def __init__(self, classifier: Answers, batch: int = BATCH, name: str = "") -> None:
+    def __init__(
+        self, classifier: Answers, batch: int = BATCH, name: str = "", asked: Callable[[int], None] | None = None
+    ) -> None:
         if batch < 1:
             raise VergenceError(f"a batch has at least one picture, got {batch}")
         self.classifier, self.batch = classifier, batch
         own = getattr(classifier, "name", "") or getattr(classifier, "__name__", "") or type(classifier).__name__
         self.name = f"the classifier {name or own}"
-        self.queries = 0
+        self.queries, self.asked = 0, asked
+        """Pictures that it was asked about, and what is called with that number after each batch."""
         if isinstance(classifier, nn.Module) and classifier.training:
             raise VergenceError(f"{self.name} is in training mode, where answers vary: call .eval()")
 
@@ -97,6 +100,8 @@ class BlackBox:
         if scores and (answers.isnan().any() or answers.isposinf().any()):
             raise VergenceError(f"{self.name} returned a score that is not a finite number")
         self.queries += count
+        if self.asked is not None:
+            self.asked(self.queries)
         return answers
 
 
@@ -196,7 +201,7 @@ class OnnxClassifier:
         shape = list(inputs[0].shape) if inputs else []
         if len(inputs) != 1 or len(shape) != 4 or "float" not in inputs[0].type or not outputs:
             raise VergenceError(
-                f"{path} is no image classifier: expected one input (N, channels, height, width) of floats"
+                f"{path} is not an image classifier: expected one input (N, channels, height, width) of floats"
             )
         fixed = [extent if isinstance(extent, int) and extent > 0 else None for extent in shape]
         self.most, self.channels, height, width = fixed

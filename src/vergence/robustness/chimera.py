@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vergence.core.seeding import generator
+from vergence.data.images import resized
 from vergence.data.photographs import Share, photographs
 from vergence.data.rendered import rendered
 from vergence.rendering.cameras import Pinhole
@@ -106,17 +107,15 @@ def ground(grounds: list[Tensor], side: int, source: torch.Generator) -> Tensor:
     height, width = picture.shape[-2:]
     cut = min(round(side * uniform(source, 1.0, 4.0)), height, width)
     top, left = (int(torch.randint(extent - cut + 1, (), generator=source)) for extent in (height, width))
-    part = picture[None, :, top : top + cut, left : left + cut]
-    return F.interpolate(part, (side, side), mode="bilinear", antialias=True, align_corners=False)[0].clamp(0, 1)
+    part = picture[:, top : top + cut, left : left + cut]
+    return _resized(part, side, side)
 
 
-def pasted(
-    image: Tensor, cut: Tensor, source: torch.Generator, sizes: tuple[float, float] = SIZES
-) -> tuple[Tensor, Box]:
+def pasted(image: Tensor, cut: Tensor, source: torch.Generator) -> tuple[Tensor, Box]:
     """A picture (3, S, S) with a cut-out (4, h, w) at a random place and size, and the box of what is seen of it."""
     side = image.shape[-1]
-    size = round(side * uniform(source, *sizes))
-    thing = F.interpolate(cut[None], (size, size), mode="bilinear", antialias=True, align_corners=False)[0]
+    size = round(side * uniform(source, *SIZES))
+    thing = _resized(cut, size, size)
     if torch.rand((), generator=source) < 0.5:
         thing = thing.flip(-1)
     top, left, bottom, right = _bounds(thing[3] > 0.25)
@@ -145,9 +144,11 @@ def cut_out(name: str, source: torch.Generator, side: int = CUT) -> Tensor:
     height, width = seen.shape[-2:]
     rows, columns = max(width - height, 0), max(height - width, 0)
     square = F.pad(seen, (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2))
-    return F.interpolate(square[None], (side, side), mode="bilinear", antialias=True, align_corners=False)[0].clamp(
-        0, 1
-    )
+    return _resized(square, side, side)
+
+
+def _resized(picture: Tensor, height: int, width: int) -> Tensor:
+    return resized(picture, height, width).clamp(0, 1)
 
 
 def _painted(colours: tuple[Vector, ...], source: torch.Generator) -> Material:

@@ -1,4 +1,4 @@
-"""Explanations that need a classifier's answers alone: RISE, occlusion, LIME, Kernel SHAP, and two that do not even ask.
+"""Explanations that need a classifier's answers alone: RISE, occlusion, LIME, Kernel SHAP; and two that ask nothing.
 
 Each takes a subject, a number of queries and a generator, and returns the importance of each pixel (H, W), float64.
 """
@@ -26,7 +26,7 @@ WIDTH, RIDGE = 0.25, 1.0
 
 
 def rise(subject: Subject, queries: int, generator: torch.Generator) -> Tensor:
-    """RISE (Petsiuk et al., 2018): the mean probability over random smooth masks, weighted by the pixel's visibility."""
+    """RISE (Petsiuk et al., 2018): the mean probability over random soft masks, weighted by the pixel's visibility."""
     height, width = subject.size
     total = torch.zeros(height, width, dtype=torch.float64, device=subject.image.device)
     for start in range(0, queries, subject.box.batch):

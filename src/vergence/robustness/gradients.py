@@ -60,9 +60,9 @@ def integrated(subject: Subject, steps: int) -> Tensor:
 
 
 def extremal(subject: Subject, queries: int, generator: torch.Generator) -> Tensor:
-    """Extremal perturbations (Fong et al., 2019), on a coarse grid: for each of four areas, the smooth mask of that area
-    that gives the label the highest score, by gradient ascent; a pixel's importance is the sum of the masks. A step
-    counts as three queries, for its backward pass."""
+    """Extremal perturbations (Fong et al., 2019), on a coarse grid: for each of four areas, the smooth mask of that
+    area that gives the label the highest score, by gradient ascent; a pixel's importance is the sum of the masks. A
+    step counts as three queries, for its backward pass."""
     steps = max(queries // (3 * len(AREAS)), 1)
     masks = [_mask_of(subject, area, steps) for area in AREAS]
     return torch.stack(masks).sum(0).double()

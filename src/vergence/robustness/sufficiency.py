@@ -63,7 +63,7 @@ def sufficient(subject: Subject, order: Tensor, step: float = 0.01) -> Sufficien
         return Sufficient(places < 1, 1, True)
     stride = max(round(step * total), 1)
     low, high = 0, 0
-    for counts in _batches(list(range(stride, total, stride)) + [total], subject.box.batch):
+    for counts in _batches([*range(stride, total, stride), total], subject.box.batch):
         kept = _kept(subject, places, counts)
         if any(kept):
             high = counts[kept.index(True)]
