@@ -206,6 +206,8 @@ class OnnxClassifier:
         fixed = [extent if isinstance(extent, int) and extent > 0 else None for extent in shape]
         self.most, self.channels, height, width = fixed
         self.size = (height, width) if height and width else None
+        last = outputs[0].shape[-1] if len(outputs[0].shape or ()) == 2 else None
+        self.classes = last if isinstance(last, int) else None
         self.half = "float16" in inputs[0].type
         self.input, self.output = inputs[0].name, outputs[0].name
         self.mean, self.std = mean, std

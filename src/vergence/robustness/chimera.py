@@ -17,8 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vergence.core.seeding import generator
+from vergence.data.imagenet import words
 from vergence.data.images import resized
-from vergence.data.photographs import Share, photographs
+from vergence.data.photographs import HELD_OUT, TRAINING, Share, photograph, photographs
 from vergence.data.rendered import rendered
 from vergence.rendering.cameras import Pinhole
 from vergence.rendering.furniture import chair, mug
@@ -169,6 +170,33 @@ def _extent(parts: list[Part]) -> tuple[Tensor, float]:
 def _bounds(mask: Tensor) -> Box:
     rows, columns = mask.any(1).nonzero().flatten(), mask.any(0).nonzero().flatten()
     return int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
+
+
+# Photographs in photographs -------------------------------------------------------------------------------------------
+
+ROAMING = {"chelsea.png": ((20, 70, 250, 330), 285), "coffee.png": ((60, 170, 330, 470), 967)}
+"""Parts of photographs (top, left, bottom, right) and what ImageNet calls them: an Egyptian cat, and espresso."""
+
+
+def roaming(count: int, side: int = 224, seed: int = 0) -> Chimeras:
+    """``count`` photographs with a part of another one pasted at a random place, half as large as the picture: for
+    classifiers of ImageNet, as in the roaming-panda benchmark."""
+    source = generator("roaming", seed)
+    others = [name for name in (*TRAINING, *HELD_OUT) if name not in ROAMING]
+    images, labels, boxes = [], [], []
+    for number in range(count):
+        name = list(ROAMING)[number % len(ROAMING)]
+        (top, left, bottom, right), label = ROAMING[name]
+        image = _resized(photograph(others[choice(source, len(others))]) / 255, side, side)
+        part = photograph(name, longest=1000)[:, top:bottom, left:right] / 255
+        height = side // 2
+        width = min(round(height * (right - left) / (bottom - top)), side)
+        down, across = choice(source, side - height + 1), choice(source, side - width + 1)
+        image[:, down : down + height, across : across + width] = _resized(part, height, width)
+        images.append((255 * image).round().to(torch.uint8))
+        labels.append(label)
+        boxes.append((down, across, down + height, across + width))
+    return Chimeras(torch.stack(images), torch.tensor(labels), torch.tensor(boxes), words())
 
 
 # Backdoors ------------------------------------------------------------------------------------------------------------
