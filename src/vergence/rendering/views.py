@@ -31,6 +31,8 @@ class View:
     """(H, W), index of the thing; -1 for none."""
     normal: Tensor
     """(3, H, W), unit normals in the world."""
+    coverage: Tensor
+    """(H, W), the share of each pixel's rays that hit something."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,21 @@ def render(scene: Scene, camera: Camera, finer: int = 2, shadows: bool = False) 
     """A picture whose pixels are means of ``finer`` x ``finer`` rays, with depth and owners at their centres. The first
     thing, which holds the surroundings, casts no ``shadows``."""
     rays = camera.rays(grid(camera, finer))
-    colours = shade(scene, camera, rays, cast(scene.solids, camera.position, rays), finer, shadows)
-    fine = colours.reshape(camera.height * finer, camera.width * finer, 3).permute(2, 0, 1)
-    image = F.avg_pool2d(fine[None], finer)[0] if finer > 1 else fine
-    hits = cast(scene.solids, camera.position, camera.rays(grid(camera))) if finer > 1 else None
-    if hits is None:
-        hits = cast(scene.solids, camera.position, rays)
+    fine = cast(scene.solids, camera.position, rays)
+    colours = shade(scene, camera, rays, fine, finer, shadows)
+    image = _pooled(colours.mT, camera, finer)
+    coverage = _pooled(fine.any.to(colours)[None], camera, finer)[0]
+    hits = cast(scene.solids, camera.position, camera.rays(grid(camera))) if finer > 1 else fine
     size = (camera.height, camera.width)
     thing = torch.where(hits.any, scene.thing[hits.owner], -1)
     normal = normals(scene.solids, hits).mT.reshape(3, *size)
-    return View(image, hits.distance.reshape(size), hits.owner.reshape(size), thing.reshape(size), normal)
+    return View(image, hits.distance.reshape(size), hits.owner.reshape(size), thing.reshape(size), normal, coverage)
+
+
+def _pooled(values: Tensor, camera: Camera, finer: int) -> Tensor:
+    """Means (C, H, W) over the rays of each pixel, from (C, rays)."""
+    fine = values.reshape(-1, camera.height * finer, camera.width * finer)
+    return F.avg_pool2d(fine[None], finer)[0] if finer > 1 else fine
 
 
 def shade(scene: Scene, camera: Camera, rays: Tensor, hits: Hits, finer: int, shadows: bool) -> Tensor:
