@@ -10,6 +10,7 @@ import io
 import re
 from pathlib import Path
 
+import costs
 import render
 from mkdocs.structure.files import File
 from wall import tile
@@ -43,9 +44,10 @@ MADE = {
     "wall": lambda: render.wall("wall compact"),
     "open": render.open_claims,
     "results": render.results_tables,
-    "costs": render.cost_table,
-    "cost claims": render.cost_claims,
-    "bench": render.bench_table,
+    "costs": costs.cost_table,
+    "cost claims": costs.cost_claims,
+    "bench": costs.bench_table,
+    "engine": costs.engine_table,
 }
 
 

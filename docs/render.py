@@ -1,4 +1,4 @@
-"""Stored results as Markdown: the ledger of all claims, tables, costs, and the catalogue.
+"""Stored results as Markdown: the ledger of all claims, tables, and the catalogue (costs: ``costs.py``).
 
 ``python docs/render.py`` writes the files kept in the repository: ``docs/claims.md`` and the table of systems in
 ``README.md``. The site's pages are generated when it is built (``docs/hooks.py``). No measured value is typed by hand.
@@ -119,13 +119,13 @@ def checks_table(entries: Sequence[Entry], ages: bool = False) -> str:
 
 def _entries_table(noun: str, entries: Sequence[Entry], ages: bool) -> str:
     """One row per entry; environments shared by several are listed once."""
-    makers = list(dict.fromkeys(_maker(entry) for entry in entries if entry.judgement))
+    makers = list(dict.fromkeys(maker(entry) for entry in entries if entry.judgement))
     rows = []
     for entry in entries:
         claim = entry.claim
         old = f"<br>{entry.old}" if ages and entry.judgement and entry.old else ""
         why = f"<br>{cell(entry.judgement.reason)}" if entry.judgement and entry.judgement.reason else ""
-        number = f"<sup>{makers.index(_maker(entry)) + 1}</sup>" if entry.judgement and len(makers) > 1 else ""
+        number = f"<sup>{makers.index(maker(entry)) + 1}</sup>" if entry.judgement and len(makers) > 1 else ""
         rows.append(
             [
                 f"{sign(entry)}{old}{why}",
@@ -138,7 +138,7 @@ def _entries_table(noun: str, entries: Sequence[Entry], ages: bool) -> str:
     return f"{table(['verdict', noun, 'expected', 'measured'], rows)}\n{made}"
 
 
-def _maker(entry: Entry) -> str:
+def maker(entry: Entry) -> str:
     return made_with(entry.command, entry.environment)
 
 
@@ -204,7 +204,7 @@ def _open_claim(entry: Entry) -> str:
     if found and found.reason:
         facts.append(("why", cell(found.reason)))
     if found:
-        facts.append(("made with", _maker(entry) + (f" ({entry.old})" if entry.old else "")))
+        facts.append(("made with", maker(entry) + (f" ({entry.old})" if entry.old else "")))
     else:
         facts.append(("to measure it", f"`vergence claims {entry.system} --only {claim.id}`"))
     place = f'<div class="claim" id="{entry.system}-{claim.id}" markdown="1">'
@@ -248,7 +248,7 @@ def run_table(name: str) -> str:
     parts = [
         f"Preset `{stored.preset}`, test data, {spread}. {_sentence(stored.data)}\n",
         _metrics(system.metrics, labels, found),
-        small(made_with(stored.command, stored.environment) + _age(name, stored)),
+        small(made_with(stored.command, stored.environment) + note_on_age(name, stored)),
     ]
     for reported in system.settings.reported:
         theirs = {v: {m: (x,) for m, x in row.items()} for v, row in reported.rows.items() if v in labels}
@@ -257,7 +257,7 @@ def run_table(name: str) -> str:
     return "\n".join(parts)
 
 
-def _age(name: str, stored: results.StoredRun | results.StoredBench) -> str:
+def note_on_age(name: str, stored: results.StoredRun | results.StoredBench) -> str:
     """A note if something was measured with other code; only on pages that are not kept in the repository."""
     old = results.age(name, stored)
     return f" ({old})" if old else ""
@@ -288,83 +288,6 @@ def _values(values: Iterable[float | None], metric: Metric) -> str:
         return "–"
     spread = f" ± {statistics.stdev(found):.{metric.digits}f}" if len(found) > 1 else ""
     return f"{statistics.fmean(found):.{metric.digits}f}{spread}"
-
-
-def cost_table() -> str:
-    """The cost of each stored run, by variant."""
-    parts = []
-    for name in own():
-        stored = results.run(name)
-        if stored is None:
-            continue
-        system = catalogue.load(name)
-        rows = []
-        for variant, row in stored.rows.items():
-            cost = row.cost
-            rows.append(
-                [
-                    cell(system.variants[variant].label if variant in system.variants else variant),
-                    f"{cost.parameters:,}" if cost.parameters is not None else "–",
-                    short(cost.macs) if cost.macs is not None else "–",
-                    f"{cost.seconds_a_step * 1000:.3g} ms" if cost.seconds_a_step else "–",
-                    f"{cost.seconds:.3g} s" if cost.seconds else "–",
-                    f"{cost.peak_memory / 2**20:,.0f} MiB" if cost.peak_memory else "–",
-                ]
-            )
-        columns = ["", "parameters", "multiply-adds", "a step", "whole run", "peak memory"]
-        made = made_with(stored.command, stored.environment) + _age(name, stored)
-        parts += [f"### {name}, `{stored.preset}`\n", table(columns, rows), small(made)]
-    return "\n".join(parts) if parts else "No run is stored yet.\n"
-
-
-def cost_claims() -> str:
-    """Cost claims of all systems."""
-    entries = [entry for name in own() for entry in latest(name, root=None) if entry.claim.kind == "cost"]
-    rows = [
-        [
-            f"[{e.system}](systems/{e.system}.md)",
-            sign(e),
-            f'<span class="said">{cell(e.claim.statement)}</span>',
-            expected(e),
-            measured(e),
-        ]
-        for e in entries
-    ]
-    makers = dict.fromkeys(_maker(e) + (f" ({e.old})" if e.old else "") for e in entries if e.judgement)
-    made = "\n".join(map(small, makers))
-    return f"{table(['system', 'verdict', 'claim', 'expected', 'measured'], rows)}\n{made}"
-
-
-def bench_table() -> str:
-    """Results of ``vergence bench --store``, with speed-ups as bars."""
-    parts = []
-    for name in own():
-        stored = results.bench(name)
-        if stored is None or not stored.contests:
-            continue
-        rows = []
-        for found in stored.contests:
-            held = found.get("memory")
-            rows.append(
-                [
-                    cell(found["contest"]),
-                    cell(found["rival"]),
-                    f"{bar(found['ratio'])} {found['ratio']:.3g} ({found['low']:.3g} to {found['high']:.3g})",
-                    f"{held['ratio']:.3g}" if held else "–",
-                ]
-            )
-        made = made_with(stored.command, stored.environment) + _age(name, stored)
-        columns = ["what", "against", "speed-up (quartiles)", "times as small"]
-        parts += [f"### {name}\n", table(columns, rows), small(made)]
-    return "\n".join(parts) if parts else "No benchmark is stored yet: `vergence bench NAME --store` stores one.\n"
-
-
-def bar(ratio: float) -> str:
-    """A speed-up as a bar on a logarithmic scale; 100 fills it."""
-    from math import log10
-
-    width = max(2, min(100, round(50 * log10(max(ratio, 1.0)))))
-    return f'<span class="bar{"" if ratio >= 1 else " slower"}" style="width: {width}px"></span>'
 
 
 # The catalogue --------------------------------------------------------------------------------------------------------
@@ -433,13 +356,6 @@ def turned(labels: Sequence[str], columns: Sequence[str], body: Sequence[Sequenc
     if len(columns) > UPRIGHT and len(labels) < len(columns):
         return table(["", *map(cell, labels)], [[c, *(row[n] for row in body)] for n, c in enumerate(columns)])
     return table(["", *columns], [[cell(label), *row] for label, row in zip(labels, body, strict=True)])
-
-
-def short(number: float) -> str:
-    for unit, size in (("G", 1e9), ("M", 1e6), ("K", 1e3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number:g}"
 
 
 def main() -> int:

@@ -14,8 +14,8 @@ SHARE = 6.0
 
 
 def pytest_addoption(parser):
-    # Twice what a quick core needs for the longest there is.
-    parser.addini("longest_test", "seconds that a test may compute if it is not marked slow", default="25")
+    # Five times what a quick core needs for the longest there is: slow cores must fail no test.
+    parser.addini("longest_test", "seconds that a test may compute if it is not marked slow", default="60")
     parser.addoption("--costs", action="store_true", help="what the tests of each system and of the rest cost")
 
 

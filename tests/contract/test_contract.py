@@ -2,7 +2,8 @@
 
 A system's own test folder has a ``fixtures.py`` with two things: ``layouts``, by layout name a function (or several by
 the name of the form) that writes a small data set from the published names, never with Vergence's own writers; and
-``prediction(folder)``, which writes files for ``vergence predict`` and returns the arguments.
+``prediction(folder)``, which writes files for ``vergence predict`` and returns the arguments. A system that reads the
+checkpoints of its authors has a third, ``checkpoint(folder)``, which writes one and returns its path.
 """
 
 from __future__ import annotations
@@ -211,6 +212,7 @@ def test_what_it_declares_agrees_with_itself(name):
     assert system.offers("infer") == (system.settings.inputs is not None)
     assert system.offers("build") == bool(system.settings.published)
     assert set(system.layouts) == set(getattr(fixtures(name), "layouts", {})) if system.layouts else True
+    assert system.offers("load_published") == hasattr(fixtures(name), "checkpoint"), "fixtures.py writes a checkpoint"
     if system.offers("build"):
         papers = [preset for preset in system.settings.presets if preset.startswith("paper")]
         assert set(papers) <= set(system.settings.published)
@@ -584,6 +586,31 @@ def test_every_variant_exports_or_says_what_cannot(name, target, tmp_path):
         except CannotExport as refusal:
             assert "this model cannot be exported" in str(refusal)
             assert "\n" not in str(refusal)
+
+
+AUTHORED = [name for name in NAMES if hasattr(fixtures(name), "checkpoint")]
+
+
+@pytest.mark.parametrize("name", AUTHORED)
+def test_a_checkpoint_of_the_authors_is_recognised_alone_and_by_name(name, tmp_path):
+    path = fixtures(name).checkpoint(tmp_path)
+    alone, named = vergence.load(path), vergence.load(name, path)
+    assert alone.identity == named.identity == vergence.describe(path)
+    assert alone.identity.system == name
+    assert f"authors of {name}" in repr(alone)
+    assert all(torch.equal(a, b) for a, b in zip(alone.module.parameters(), named.module.parameters(), strict=True))
+    other = "flot" if name == "fake-byhand" else "fake-byhand"
+    with pytest.raises(VergenceError, match=f"checkpoint of the authors of '{name}', not of '{other}'"):
+        vergence.load(other, path)
+
+
+def test_a_file_of_nobody_is_refused_in_a_sentence(tmp_path):
+    torch.save({"other": torch.zeros(1)}, tmp_path / "other.pth")
+    (tmp_path / "text.tar").write_text("nothing of the kind")
+    for name in ("other.pth", "text.tar"):
+        with pytest.raises(VergenceError, match=rf"{name} is no weights file: .* known for [^,]+, .*flot") as refusal:
+            vergence.load(tmp_path / name)
+        assert "\n" not in str(refusal.value)
 
 
 STARTED = [name for name in NAMES if SETTINGS[name].starters]

@@ -11,6 +11,7 @@ import pytest
 
 from vergence import catalogue
 from vergence.contract.claims import Claim, Judgement
+from vergence.studies import results
 from vergence.studies.ledger import Entry, latest
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -24,6 +25,8 @@ def script(name):
 
 
 render = script("render")
+sys.modules.setdefault("render", render)  # as docs/ is on the path when the site is built
+costs = script("costs")
 
 
 def stored_claims(name):
@@ -107,9 +110,31 @@ def test_a_table_with_no_room_for_its_columns_is_laid_on_its_side():
 
 
 def test_bars_grow_with_the_ratio_and_slower_ones_are_marked():
-    assert "width: 50px" in render.bar(10.0)  # half of a hundred pixels: ten is half of a hundred, in logarithms
-    assert "width: 100px" in render.bar(1000.0)
-    assert "slower" in render.bar(0.5)
+    assert "width: 50px" in costs.bar(10.0)  # half of a hundred pixels: ten is half of a hundred, in logarithms
+    assert "width: 100px" in costs.bar(1000.0)
+    assert "slower" in costs.bar(0.5)
+
+
+def test_the_page_of_costs_says_what_the_engine_adds_and_whether_that_is_allowed(monkeypatch):
+    def bench(name):
+        added = {"snl": 0.4e-3, "flot": 1.1e-3}.get(name)
+        step = (
+            {"bare": 0.0198, "extra": [added - 1e-4, added + 1e-4], "added": added, "allowed": 0.6e-3}
+            if added
+            else None
+        )
+        environment = results.Environment("2026-11-16T19:37:47", "0.1.0")
+        return results.StoredBench((), (step,) if step else (), f"vergence bench {name}", environment)
+
+    monkeypatch.setattr(costs.results, "bench", bench)
+    monkeypatch.setattr(costs.results, "age", lambda name, stored: "")
+    rows = {line.split("](")[0]: line for line in costs.engine_table().splitlines() if line.startswith("| [")}
+    assert list(rows) == ["| [flot", "| [snl"]
+    assert "| 19.80 ms | 0.40 ms (0.30 ms to 0.50 ms) | 0.60 ms |" in rows["| [snl"]
+    assert "✓ within" in rows["| [snl"]
+    assert "✗ too much" in rows["| [flot"]
+    monkeypatch.setattr(costs.results, "bench", lambda name: None)
+    assert costs.engine_table().startswith("No step is stored yet")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("griffe") is None, reason="needs the extra docs (make docs)")

@@ -1,11 +1,14 @@
 """Races: ratios within a round."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from vergence import catalogue
 from vergence.contract.benchmark import Contest
 from vergence.core.errors import VergenceError
 from vergence.engine import bench
+from vergence.engine import overhead as overheads
 from vergence.engine.overhead import has_bare_loop, overhead
 
 
@@ -58,6 +61,43 @@ def test_the_cost_of_the_engine_is_a_step_of_it_less_a_bare_one():
     assert found.bare > 0
     assert len(found.extra) == 2
     assert found.allowed == pytest.approx(max(0.03 * found.bare, 0.3e-3))
+
+
+def test_steps_of_the_engine_and_of_the_bare_loop_are_timed_in_turn(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(overheads.time, "perf_counter", lambda: clock[0])
+
+    def bare():
+        while True:
+            clock[0] += 3.0
+            yield
+
+    bout = overheads._Bout(bare())
+    for done, seconds in enumerate((9.0, 5.0, 7.0), 1):
+        clock[0] += seconds  # the engine's step
+        bout.update(0, done)  # progress of another task: no step has ended
+        with pytest.raises(overheads._Enough) if done == 3 else nullcontext():
+            bout.update(0, done, total=3)
+    assert bout.engine == [9.0, 5.0, 7.0]
+    assert bout.bare == [3.0, 3.0, 3.0]
+    bout = overheads._Bout(bare())
+    with pytest.raises(overheads._Enough):
+        for done in range(100):
+            bout.update(0, done, total=100)
+    assert len(bout.bare) == 2 * overheads.WARM  # long steps: a round ends early
+
+
+def test_a_contest_of_long_rounds_has_fewer(monkeypatch):
+    clock, calls = [0.0], []
+
+    def slow():
+        clock[0] += 3.0
+        calls.append(1)
+
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(bench, "core_share", lambda: 1.0)
+    (result,) = bench.race(Contest("wait", "waiting", slow, {"slow": slow}), rounds=7)
+    assert len(result.ratios) == bench.FEWEST
 
 
 def test_a_system_that_is_not_trained_by_one_optimiser_has_no_bare_loop():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from vergence.core.errors import VergenceError
-from vergence.maps.geometry import closest, near, on_segments
+from vergence.maps import geometry
+from vergence.maps.geometry import closest, near, on_segments, stretches, within
 from vergence.maps.graph import as_graph, from_networkx, road_graph
 from vergence.maps.roads import Network, Places, roads, simplified
 from vergence.maps.synth import city
@@ -110,6 +111,45 @@ def test_near_finds_what_all_pairs_find():
         assert set(zip(found.point.tolist(), found.edge.tolist(), strict=True)) == expected
     first = closest(points, graph, 30.0)
     assert len(first.point) == len({i for i, _ in expected})
+
+
+def test_trees_find_what_all_pairs_find(monkeypatch):
+    random = np.random.default_rng(5)
+    a, b = random.uniform(0, 300, (40, 2)), random.uniform(0, 300, (30, 2))
+    graph = road_graph(random.uniform(0, 300, (20, 2)), random.integers(0, 20, (30, 2)))
+    found = []
+    for dense in (0, 10**9):
+        monkeypatch.setattr(geometry, "DENSE", dense)
+        pairs = sorted(zip(*(column.tolist() for column in within(a, b, 40.0)), strict=True))
+        found.append((pairs, [column.tolist() for column in near(a, graph, 30.0, 25.0)]))
+    assert found[0][0] == found[1][0]
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+def test_stretches_are_where_an_edge_is_near_another():
+    random = np.random.default_rng(2)
+    for radius in (3.0, 40.0):
+        a, b = (road_graph(random.uniform(0, 200, (12, 2)), random.integers(0, 12, (14, 2))) for _ in range(2))
+        shares = np.linspace(0, 1, 401)
+        for (own, other), found in zip(((a, b), (b, a)), stretches(a, b, radius), strict=True):
+            for edge, (u, v) in enumerate(own.edges):
+                line = own.points[u] + shares[:, None] * (own.points[v] - own.points[u])
+                expected = np.isin(np.arange(401), near(line, other, radius).point)
+                mine = found.edge == edge
+                inside = ((found.low[mine] <= shares[:, None]) & (shares[:, None] <= found.high[mine])).any(1)
+                assert np.array_equal(inside, expected)
+
+
+def test_parallel_and_crossing_edges_are_near_up_to_the_radius_itself():
+    road = road_graph([(0, 0), (100, 0)], [(0, 1)])
+    for y, near_all in ((8.0, True), (-8.0, True), (8.001, False)):
+        beside, _ = stretches(road, road_graph([(0, y), (100, y)], [(0, 1)]), 8.0)
+        assert (beside.low.tolist(), beside.high.tolist()) == (([0.0], [1.0]) if near_all else ([], []))
+    cross, _ = stretches(road, road_graph([(50, -50), (50, 50)], [(0, 1)]), 8.0)
+    np.testing.assert_allclose([cross.low[0], cross.high[0]], [0.42, 0.58])
+    end, _ = stretches(road, road_graph([(100, 0), (100, 50)], [(0, 1)]), 8.0)
+    np.testing.assert_allclose([end.low[0], end.high[0]], [0.92, 1.0])
 
 
 def test_a_node_under_a_bridge_belongs_to_its_own_road():

@@ -1,6 +1,7 @@
 """Each measure's own properties: closed forms, what its options change, and what empty maps give."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,9 +36,11 @@ from vergence.maps.metrics import (
     triplets,
     trips,
 )
-from vergence.maps.metrics.opt_g import matching
+from vergence.maps.metrics.ccq import _beside
+from vergence.maps.metrics.opt_g import matching, shared_hits
 from vergence.maps.metrics.opt_p_match import connectivity
 from vergence.maps.metrics.opt_p_paths import decompose
+from vergence.maps.metrics.opt_p_target import Candidates, Target
 from vergence.maps.synth import ErrorInjector, city
 
 EMPTY = road_graph(np.zeros((0, 2)), np.zeros((0, 2)))
@@ -159,6 +162,33 @@ def test_a_limit_of_hops_gives_what_no_limit_gives_where_edges_are_long(mistaken
     assert [opt_p(*pair, OptP(hops=h)).agreement.recall for h in (1, 2)] == [0, 1]
 
 
+def triangle():
+    """Two long edges that meet at node 1, with a candidate near the far end of either, and a short edge between those
+    ends: nodes, edges and lengths are 0, 1, 2."""
+    graph = road_graph([(0, 0), (50, 86), (4, 0)], [(0, 1), (1, 2), (0, 2)])
+    rows = {tuple(edge): number for number, edge in enumerate(graph.edges.tolist())}
+    found = Candidates([rows[0, 1], rows[1, 2]], [0.02, 0.98], [-1, -1], [0.0, 0.0], [0, 1, 2])
+    return Target(graph, found), rows
+
+
+def test_candidates_are_connected_within_the_region_alone():
+    target, _ = triangle()
+    assert target.links([0], [1], [0, 1, 2]) == [(0, 1)]
+    assert target.links([0], [1], [1]) == [(0, 1)]
+    assert target.links([0], [1], [0, 2]) == [(0, 1)]
+    assert target.links([0], [1], [0]) == target.links([0], [1], []) == []
+
+
+def test_the_way_between_candidates_is_the_shortest_in_the_region():
+    target, rows = triangle()
+    assert {edge for edge, _, _ in target.way(0, 1, [0, 1, 2])} == set(rows.values())
+    assert target.way(0, 1, [0, 1, 2])[1][1:] == (0.0, 1.0)  # the short edge, whole
+    assert sorted(target.way(0, 1, [1])) == [(rows[0, 1], 0.02, 1.0), (rows[1, 2], 0.0, 0.98)]
+    target.remove([rows[0, 2]])
+    assert len(target.way(0, 1, [0, 1, 2])) == 2
+    assert target.links([0], [1], [0, 2]) == []
+
+
 def test_the_spread_is_that_of_the_draws(mistaken):
     found = opt_p(*mistaken, repeats=4)
     assert len(found.each) == 4
@@ -242,7 +272,45 @@ def test_subg_overlooks_far_roads_and_merged_ones_which_opt_g_sees():
     assert subg(doubled, road, settings).f1 > 0.99
     assert opt_g(doubled, road, settings).f1 < 0.9
     assert subg(road, doubled, settings).precision < 0.8
-    assert subg(road, doubled, Subgraphs(starts=60, shared="both")).precision == 1
+    assert subg(road, doubled, Subgraphs(starts=60, counted="near")).precision == 1
+
+
+@pytest.mark.parametrize(
+    ("true", "predicted", "right"),
+    [
+        # Three true points choose two predicted ones (10 is nearer to 0 than to 21); two more are far from all.
+        ([0, 10, 20], [(0, 0), (21, 0), (100, 0), (200, 0)], {"distinct": 2, "true": 3, "near": 2}),
+        # Every predicted point has a copy 12 pixels aside, which no true point chooses.
+        ([0, 100], [(0, 0), (0, 12), (100, 0), (100, 12)], {"distinct": 2, "true": 2, "near": 4}),
+        # More true points than predicted ones: a precision is never above 1.
+        ([0, 5, 10], [(5, 0)], {"distinct": 1, "true": 1, "near": 1}),
+    ],
+)
+def test_each_reading_of_subg_counts_its_own_points(true, predicted, right):
+    own, other = np.array([(x, 0.0) for x in true]), np.array(predicted, float)
+    for counted, expected in right.items():
+        assert shared_hits(own, other, Subgraphs(counted=counted)) == (expected, len(true)), counted
+
+
+def test_by_default_subg_is_a_share_of_distinct_predicted_points():
+    # The road ends 16 pixels early, where true points share the last predicted one; and a stub 22 pixels aside is the
+    # nearest of none.
+    truth = line((0, 0), (100, 0))
+    prediction = together(line((0, 0), (40, 0), (84, 0)), line((40, 0), (40, 22)))
+    settings = Subgraphs(starts=30, step=4.0)
+    distinct, true, near = (subg(truth, prediction, replace(settings, counted=c)) for c in ("distinct", "true", "near"))
+    assert {distinct.recall, true.recall, near.recall} == {1.0}
+    assert near.precision == 1
+    # Of 22 points on the road and 6 on the stub, 22 are chosen; 26 true points have a neighbour.
+    assert (distinct.precision, true.precision) == pytest.approx((22 / 28, 26 / 28))
+    assert subg(truth, prediction, settings).precision == distinct.precision
+
+
+def test_a_tie_of_subg_goes_to_the_first_point_whatever_the_rounding():
+    own = np.array([(0.0, 0.0), (0.0, 20.0)])
+    for rounding in (-1e-9, 0.0, 1e-9):
+        other = np.array([(0.0, 10.0), (0.0, -10.0 + rounding)])
+        assert shared_hits(own, other, Subgraphs()) == (1, 2)  # both choose the first
 
 
 # CCQ, trips, JUNCT ----------------------------------------------------------------------------------------------------
@@ -256,6 +324,21 @@ def test_ccq_is_the_share_of_road_within_the_slack(measured):
     assert found.recall == pytest.approx(0.608, abs=0.005)  # the slack reaches 8 pixels past the end
     assert found.quality == pytest.approx(found.recall)
     assert ccq(truth, line((0, 20), (1000, 20)), Ccq(measured=measured)).quality == 0
+
+
+def test_a_piece_of_road_at_the_slack_itself_is_near():
+    # Middles of pieces are at 1, 3, 5, ...: the last within 8 pixels of 599 is 607 itself.
+    assert ccq(line((0, 0), (1000, 0)), line((0, 0), (599, 0))).recall == pytest.approx(0.608, abs=1e-12)
+
+
+def test_drawn_pixels_are_near_as_by_a_distance_transform():
+    from scipy.ndimage import distance_transform_edt
+
+    random = np.random.default_rng(0)
+    for radius in (0.5, 2.0, 3.7):
+        own, other = random.random((2, 40, 60)) < 0.02
+        expected = int((distance_transform_edt(~other)[own] <= radius).sum())
+        assert _beside(own, other, radius) == (expected, own.sum())
 
 
 def test_trips_are_too_long_too_short_or_cannot_be_made():

@@ -24,6 +24,20 @@ def test_it_finds_the_nearest_in_order():
     torch.testing.assert_close(far, exact.values[:, :5], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("count", [1, 3, 4, 50])
+def test_a_large_index_finds_the_nearest_of_few_queries_and_of_many(count):
+    import faiss
+
+    source = torch.Generator().manual_seed(0)
+    gallery, queries = (torch.nn.functional.normalize(torch.randn(n, 16, generator=source)) for n in (20_000, count))
+    before = faiss.cvar.distance_compute_blas_threshold
+    distances, places = Index(gallery, tuple(map(str, range(20_000))), "x").search(queries, 5)
+    expected = torch.cdist(queries.double(), gallery.double()).topk(5, largest=False)
+    assert (places == expected.indices).all()
+    torch.testing.assert_close(distances.double(), expected.values, atol=1e-5, rtol=1e-5)
+    assert faiss.cvar.distance_compute_blas_threshold == before
+
+
 @pytest.mark.parametrize("lists", [1, 2, 17])
 def test_sums_stay_with_their_lists_whatever_order_they_are_made_in(lists):
     kept = index()

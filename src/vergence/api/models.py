@@ -23,7 +23,7 @@ from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.progress import Progress
 from vergence.engine.choose import choose
 from vergence.engine.use import infer, judge
-from vergence.engine.weights import identify, load_model_of
+from vergence.engine.weights import identify_file, load_file, origin
 from vergence.nn.probe import caught
 from vergence.runs.folder import Run
 from vergence.runs.machine import Machine
@@ -139,8 +139,11 @@ def _facts(system: AnySystem, preset: str, given: Mapping[str, Any]) -> dict[str
 
 
 def load(what: str | Path | Run, weights: str | Path | None = None) -> Model:
-    """A model ready for use: ``load("flot")`` with its starter weights, ``load("last.safetensors")`` from a weights
-    file alone, or ``load("flot", "model.tar")`` with the weights published by the paper's authors."""
+    """A model ready for use: ``load("flot")`` with its starter weights, or ``load(FILE)`` from a weights file alone.
+
+    The file is one of Vergence, or one that the authors of a system published, such as ``model_2048.tar``.
+    ``load("flot", FILE)`` refuses files of other systems.
+    """
     if isinstance(what, Run):
         if what.weights is None:
             raise VergenceError(f"{what.folder} has no weights yet")
@@ -155,9 +158,8 @@ def load(what: str | Path | Run, weights: str | Path | None = None) -> Model:
     path = Path(what).expanduser()
     if not path.exists() and isinstance(what, str) and path.parent == Path() and not path.suffix:
         raise VergenceError(f"no system and no file {what!r}{did_you_mean(what, catalogue.names())}")
-    identity = identify(path)
-    system = catalogue.load(identity.system)
-    return Model(system, identity, load_model_of(system, path)[0], f"weights: {path}")
+    module, identity = load_file(path)
+    return Model(catalogue.load(identity.system), identity, module, origin(path, identity))
 
 
 def _works_without(system: AnySystem) -> bool:
@@ -170,7 +172,7 @@ def describe(model: Model | nn.Module | str | Path) -> Identity:
     if isinstance(model, Model):
         return model.identity
     if isinstance(model, str | Path):
-        return identify(Path(model))
+        return identify_file(Path(model).expanduser())
     identity = getattr(model, _IDENTITY, None)
     if not isinstance(identity, Identity):
         raise VergenceError("this model was not made by vergence.create or vergence.load")

@@ -23,7 +23,7 @@ class BenchOptions:
     names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """Systems; default: all."""
     rounds: int = 7
-    """Number of timing rounds."""
+    """Number of timing rounds; long contests have fewer, but at least 3."""
     threads: int = 1
     """CPU threads."""
     memory: bool = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Iterable
 
 import numpy.random  # NumPy loads it on first use, which can deadlock on the import lock in a forked worker
 import torch
@@ -17,6 +18,13 @@ def derive(*parts: int | str) -> int:
     """A seed from any names and numbers; different parts give unrelated seeds."""
     text = "\x1f".join(map(str, parts))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
+
+
+def derive_pairs(first: Iterable[int | str], pairs: Iterable[tuple[int, int]]) -> list[int]:
+    """``derive(*first, a, b)`` for each pair (a, b), in half the time."""
+    begin, blake = "".join([f"{part}\x1f" for part in first]), hashlib.blake2b
+    digests = [blake(f"{begin}{a}\x1f{b}".encode(), digest_size=8).digest() for a, b in pairs]
+    return [int.from_bytes(digest, "little") >> 1 for digest in digests]
 
 
 def generator(*parts: int | str, device: torch.device | str = "cpu") -> torch.Generator:

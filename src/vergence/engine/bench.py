@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,10 @@ from vergence.engine.memory import child_peak
 
 LEAST = 0.05
 """Minimum seconds of one timing: short calls are repeated within it."""
+LONGEST = 8.0
+"""Seconds after which no further round of a contest begins."""
+FEWEST = 3
+"""Rounds that a contest has however long they take."""
 ENOUGH = 0.9
 """The share of a core that this process must get for its timings to be meaningful."""
 
@@ -54,20 +59,24 @@ class Memory:
 
 
 def race(contest: Contest, rounds: int, threads: int = 1) -> list[Result]:
-    """Time ours and every rival in turn, ``rounds`` times; ratios are taken within a round."""
+    """Time ours and every rival in turn, ``rounds`` times (fewer if they are long); ratios are taken within a round."""
     with fixed_threads(threads):
         runners = {"": contest.ours, **contest.rivals}
         repeats = {name: _repeats(run) for name, run in runners.items()}
-        times, shares = [], []
-        for _ in range(rounds):
+        times: list[dict[str, float]] = []
+        shares, began = [], time.perf_counter()
+        while len(times) < rounds and not (len(times) >= FEWEST and time.perf_counter() - began > LONGEST):
             shares.append(core_share())
             times.append({name: _time(run, repeats[name]) for name, run in runners.items()})
     return [_result(contest, rival, times, statistics.median(shares)) for rival in contest.rivals]
 
 
 def memory(system: str, contest: Contest) -> dict[str, Memory]:
-    """Peak memory of ours against each rival, each measured in its own process."""
-    held = {name: child_peak(f"{__name__}:contestant", system, contest.id, name) for name in ("", *contest.rivals)}
+    """Peak memory of ours against each rival, each measured in its own process, two at a time."""
+    names = ("", *contest.rivals)
+    with ThreadPoolExecutor(2) as pool:
+        peaks = pool.map(lambda name: child_peak(f"{__name__}:contestant", system, contest.id, name), names)
+        held = dict(zip(names, peaks, strict=True))
     return {rival: Memory(held[""], held[rival]) for rival in contest.rivals}
 
 

@@ -13,7 +13,7 @@ from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError
 from vergence.core.progress import about_minutes
 from vergence.engine.starters import one_line
-from vergence.engine.weights import load_model_of
+from vergence.engine.weights import load_model_of, origin
 from vergence.runs.folder import runs
 
 
@@ -49,7 +49,7 @@ def choose(
     if path is None:
         raise VergenceError(nothing_here(system))
     model, identity = load_model_of(system, path)
-    return Chosen(model, identity, path, one_line(path) if path == starter else f"weights: {path}")
+    return Chosen(model, identity, path, one_line(path) if path == starter else origin(path, identity))
 
 
 def newest_weights(name: str, root: Path) -> Path | None:

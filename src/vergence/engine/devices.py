@@ -23,7 +23,7 @@ from vergence.runs.machine import Machine
 def make_fabric(machine: Machine) -> Fabric:
     """Fabric for a machine, with the number of threads set. Under torchrun it joins the other processes."""
     _refuse_what_is_not_here(machine)
-    torch.set_num_threads(machine.threads or os.cpu_count() or 1)
+    torch.set_num_threads(machine.threads or _threads_here())
     logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", module="lightning_fabric")
     if not under_torchrun():
@@ -39,6 +39,12 @@ def make_fabric(machine: Machine) -> Fabric:
     )
     fabric.launch()
     return fabric
+
+
+def _threads_here() -> int:
+    """What OMP_NUM_THREADS says (of several numbers, the first), else one per core."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first) if first.isdecimal() and int(first) else os.cpu_count() or 1
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import statistics
 import tempfile
 import time
@@ -23,6 +24,7 @@ from vergence.contract.loader import collator
 from vergence.contract.system import AnySystem
 from vergence.contract.training import Phase, phases_of
 from vergence.core.progress import Note, Progress
+from vergence.core.seeding import seed_everything
 from vergence.engine.bench import core_share, fixed_threads
 from vergence.engine.devices import make_fabric
 from vergence.engine.fit import Fit
@@ -32,8 +34,12 @@ from vergence.runs.folder import Run
 from vergence.runs.machine import Runtime
 from vergence.runs.order import Order
 
-WARM = 5
+WARM = 3
 """Warm-up steps, which are not timed."""
+ROUND = 1.5
+"""Seconds after which a round ends; it has at least `WARM` timed steps of each."""
+LONGEST = 12.0
+"""Seconds after which no further round begins; there are at least two."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,8 @@ def has_bare_loop(system: AnySystem) -> bool:
 
 
 def overhead(name: str, rounds: int, steps: int = 30, threads: int = 1) -> Overhead:
-    """Train with the engine and with a bare loop in turn, from the same start."""
+    """Train with the engine and with a bare loop from the same start, one step of each in turn. There are fewer rounds
+    and steps where they are long."""
     system = catalogue.load(name)
     whole = system.configure("tiny")
     first, phase = next(iter(phases_of(whole).items()))
@@ -74,57 +81,70 @@ def overhead(name: str, rounds: int, steps: int = 30, threads: int = 1) -> Overh
     plain: dict[str, Any] = {optimiser: dataclasses.replace(spec, clip=0.0, lr=0.0)}
     short = dataclasses.replace(phase, epochs=0, steps=WARM + steps, accumulate=1, **plain)
     config = dataclasses.replace(whole, **{first: short})
-    engine, bare, shares = [], [], []
+    engine, bare, shares, began = [], [], [], time.perf_counter()
+    extra: list[float] = []
     with tempfile.TemporaryDirectory() as scratch, fixed_threads(threads):
-        for _ in range(rounds):
+        while len(extra) < rounds and not (len(extra) >= 2 and time.perf_counter() - began > LONGEST):
             shares.append(core_share())
-            engine.append(_engine_step(name, config, Path(scratch), threads))
-            bare.append(_bare_step(system, config, first, steps, Path(scratch)))
-    extra = tuple(a - b for a, b in zip(engine, bare, strict=True))
-    return Overhead(name, statistics.median(engine), statistics.median(bare), extra, statistics.median(shares))
+            bout = _Bout(_bare_steps(system, config, first, WARM + steps, Path(scratch)))
+            _train(name, config, Path(scratch), threads, bout)
+            engine.append(statistics.median(bout.engine[WARM:]))
+            bare.append(statistics.median(bout.bare[WARM:]))
+            # Neighbouring steps meet the same machine: the difference of their times varies less than the times do.
+            extra.append(statistics.median(map(operator.sub, bout.engine[WARM:], bout.bare[WARM:])))
+    return Overhead(name, statistics.median(engine), statistics.median(bare), tuple(extra), statistics.median(shares))
 
 
 class _Enough(Exception):
-    """All steps of the phase have been seen."""
+    """Enough steps have been timed."""
 
 
-class _Clock(Progress):
-    """Records when each training step ended."""
+class _Bout(Progress):
+    """Times of training steps: takes a bare step after each step that the engine reports."""
 
-    def __init__(self) -> None:
-        self.times: list[float] = []
+    def __init__(self, steps: Iterator[None]) -> None:
+        self.steps, self.began = steps, time.perf_counter()
+        self.engine: list[float] = []
+        self.bare: list[float] = []
 
     def update(self, task: int, done: int, note: Note = "", total: int | None = None) -> None:
-        if total is not None:
-            self.times.append(time.perf_counter())
-            if done == total:
-                raise _Enough
+        if total is None:
+            return
+        self.engine.append(self._lap())
+        next(self.steps)
+        self.bare.append(self._lap())
+        timed = self.engine[WARM:] + self.bare[WARM:]
+        if done == total or (len(timed) >= 2 * WARM and sum(timed) > ROUND):
+            raise _Enough
+
+    def _lap(self) -> float:
+        ended = time.perf_counter()
+        spent, self.began = ended - self.began, ended
+        return spent
 
 
-def _engine_step(name: str, config: Any, root: Path, threads: int) -> float:
-    runtime, clock = Runtime(device="cpu", threads=threads), _Clock()
+def _train(name: str, config: Any, root: Path, threads: int, progress: Progress) -> None:
+    runtime = Runtime(device="cpu", threads=threads)
     run = Run.create(Order(name, "tiny", "bench", config, runtime), root)
     with suppress(_Enough):
-        Fit(run, make_fabric(runtime), clock, Stop(), runtime)()
-    return _middle(clock.times)
+        Fit(run, make_fabric(runtime), progress, Stop(), runtime)()
 
 
-def _bare_step(system: AnySystem, config: Any, first: str, steps: int, folder: Path) -> float:
+def _bare_steps(system: AnySystem, config: Any, first: str, steps: int, folder: Path) -> Iterator[None]:
     ctx: Context[Any, Any] = Context(config, folder, phase=first)
     data = system.prepare(ctx, system.data(ctx, "train"))
     ctx.facts = system.facts(ctx, data)
+    seed_everything(ctx.device, config.seed, "build")  # the engine's weights: the time of a pooling depends on them
     model: nn.Module = system.start(ctx, system.build(config, ctx.facts)).train()
     phase: Phase = getattr(config, first)
     (spec,) = phase.optimisers().values()
     optimiser = build_optimiser(spec, model)
-    times = []
-    for batch in _batches(data, phase, WARM + steps):
+    for batch in _batches(data, phase, steps):
         optimiser.zero_grad(set_to_none=True)
         losses = system.losses(ctx, model, batch)
         torch.stack(list(losses.values())).sum().backward()
         optimiser.step()
-        times.append(time.perf_counter())
-    return _middle(times)
+        yield
 
 
 def _batches(data: Data, phase: Phase, count: int) -> Iterator[Any]:
@@ -156,7 +176,3 @@ class _Drawn:
     def __getitem__(self, index: int) -> Any:
         draw = getattr(self.data, "draw", None)
         return self.data[index] if draw is None else draw(index, self.generator)
-
-
-def _middle(times: list[float]) -> float:
-    return statistics.median(b - a for a, b in zip(times[WARM:], times[WARM + 1 :], strict=False))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -97,7 +96,7 @@ class Stepper:
             self.weight, piece = pieces[0]
             with self.fabric.autocast():
                 named = self.system.update(self.ctx, self.model, piece)
-            return self._checked(named, self.weight)
+            return self._checked(named, self._stacked(named), self.weight)
         seen: dict[str, float] = {}
         for name, spec in self.specs.items():
             if (step + 1) % spec.every == 0:
@@ -114,29 +113,33 @@ class Stepper:
             with nullcontext() if alone else self.fabric.no_backward_sync(self.objective):
                 with self.fabric.autocast():  # the losses only: gradients have the types of their parameters
                     named = self.objective(piece)
-                for key, value in self._checked(named, weight).items():
+                stacked = self._stacked(named)
+                for key, value in self._checked(named, stacked, weight).items():
                     seen[key] = seen.get(key, 0.0) + value
-                total = functools.reduce(torch.add, named.values())
+                total = stacked.sum()
                 self.fabric.backward(total * weight if weight != 1 else total)
         if spec.clip:
             self.fabric.clip_gradients(self.objective, optimiser, max_norm=spec.clip, error_if_nonfinite=False)
         optimiser.step()
         return seen
 
-    def _checked(self, losses: Mapping[str, Tensor], weight: float) -> dict[str, float]:
-        """Losses as numbers, each with the weight of its piece, the mean over all processes; one that is not finite
-        ends the run."""
+    def _stacked(self, losses: Mapping[str, Tensor]) -> Tensor:
         if not losses:
             raise VergenceError(f"a training step of {self.system.about.name} returned no losses")
-        stacked = torch.stack([value.detach().float() for value in losses.values()])
-        stacked = stacked * weight if weight != 1 else stacked
+        return torch.stack(list(losses.values()))
+
+    def _checked(self, names: Iterable[str], losses: Tensor, weight: float) -> dict[str, float]:
+        """Losses as numbers, each with the weight of its piece, the mean over all processes; one that is not finite
+        ends the run."""
+        values = losses.detach().float()
+        values = values * weight if weight != 1 else values
         if self.ctx.world > 1:
-            stacked = over_processes(self.fabric, stacked, "mean")
-        values = dict(zip(losses, stacked.tolist(), strict=True))  # one transfer for all
-        for name, value in values.items():
+            values = over_processes(self.fabric, values, "mean")
+        named = dict(zip(names, values.tolist(), strict=True))  # one transfer for all
+        for name, value in named.items():
             if not math.isfinite(value):
                 raise NotFinite(name, value)
-        return values
+        return named
 
     def _backward_by_hand(self, loss: Tensor) -> None:
         """Back-propagate, and average the gradients over processes, each with the weight of its share."""

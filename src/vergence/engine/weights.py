@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from vergence.reading.weights import load_tensors, read_metadata
 FORMAT = 1
 """Increased when files of an older format can no longer be read."""
 KEY = "vergence"
+PUBLISHED = "published"
+"""The variant of models with weights of a paper's authors."""
 
 
 def metadata(identity: Identity, system: AnySystem) -> dict[str, str]:
@@ -74,6 +77,17 @@ def identify(path: Path) -> Identity:
     return read_identity(read_metadata(path), path)
 
 
+def identify_file(path: Path) -> Identity:
+    """Like :func:`identify`, for checkpoints of the authors of any system too."""
+    return identify(path) if _ours(path) else recognise(path)[0]
+
+
+def origin(path: Path, identity: Identity) -> str:
+    """One line that says which weights these are."""
+    whose = f" (checkpoint of the authors of {identity.system})" if identity.variant == PUBLISHED else ""
+    return f"weights: {path}{whose}"
+
+
 def load_model(path: Path) -> tuple[nn.Module, Identity]:
     """Load the model of a weights file, in evaluation mode, and its identity."""
     tensors, metadata = load_tensors(path)
@@ -81,46 +95,120 @@ def load_model(path: Path) -> tuple[nn.Module, Identity]:
     return _filled(identity, tensors, path), identity
 
 
+def load_file(path: Path) -> tuple[nn.Module, Identity]:
+    """Like :func:`load_model`, for checkpoints of the authors of any system too: the file decides the system."""
+    if _ours(path):
+        return load_model(path)
+    identity, tensors = recognise(path)
+    return _filled(identity, tensors, path), identity
+
+
 def load_model_of(system: AnySystem, path: Path) -> tuple[nn.Module, Identity]:
-    """Like :func:`load_model` for a file of this system; the authors' checkpoints are read too, if the system can."""
+    """Like :func:`load_file` for a file of this system; files of others are refused."""
     name = system.about.name
-    if not path.exists():
-        raise VergenceError(f"{path} does not exist")
+    if _ours(path):
+        model, identity = load_model(path)
+        if identity.system != name:
+            raise VergenceError(f"{path} holds a model of {identity.system!r}, not of {name!r}")
+        return model, identity
     try:
-        ours = KEY in read_metadata(path)
-    except VergenceError:
-        if not system.offers("load_published"):
-            raise
-        ours = False
-    if not ours and system.offers("load_published"):
-        config, facts, tensors = _published(system, path)
-        identity = Identity(name, "", "published", config, facts)
+        identity, tensors = _published(system, path)
         return _filled(identity, tensors, path), identity
-    model, identity = load_model(path)
-    if identity.system != name:
-        raise VergenceError(f"{path} holds a model of {identity.system!r}, not of {name!r}")
-    return model, identity
+    except VergenceError:
+        _refuse_another_author(path, name)
+        raise
 
 
-def _published(system: AnySystem, path: Path) -> tuple[Any, Any, Mapping[str, Any]]:
-    """Read the authors' checkpoint; unexpected contents are a one-sentence error too."""
+# Checkpoints of the authors -------------------------------------------------------------------------------------------
+
+
+def recognise(path: Path) -> tuple[Identity, Mapping[str, Any]]:
+    """The identity and the tensors of a checkpoint of a system's authors. It belongs to the system whose network it
+    fits in all names and shapes."""
+    readers = _readers()
+    fitting = []
+    for system in readers.values():
+        with suppress(VergenceError):
+            identity, tensors = _published(system, path)
+            _refuse_other_names(_on_meta(identity, path), tensors, path)
+            fitting.append((identity, tensors))
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        several = " and of ".join(identity.system for identity, _ in fitting)
+        raise VergenceError(f"{path} fits the networks of {several}: name one of them before the file")
+    raise VergenceError(
+        f"{path} is no weights file: it was written neither by Vergence nor by the authors of a system "
+        f"(checkpoints are known for {', '.join(readers)})"
+    )
+
+
+def _readers() -> dict[str, AnySystem]:
+    """The systems that read checkpoints of their authors, by name."""
+    readers = {}
+    for name in catalogue.names():
+        with suppress(VergenceError, ImportError):  # another package's system may be broken
+            system = catalogue.load(name)
+            if system.offers("load_published"):
+                readers[name] = system
+    return readers
+
+
+def _ours(path: Path) -> bool:
+    """Whether Vergence wrote a file. Damaged safetensors files are refused: they may be ours."""
     try:
-        return system.load_published(path)
+        return KEY in read_metadata(path)
+    except VergenceError:
+        if path.suffix == ".safetensors" or not path.is_file():
+            raise
+        return False
+
+
+def _published(system: AnySystem, path: Path) -> tuple[Identity, Mapping[str, Any]]:
+    """Read the authors' checkpoint; unexpected contents are a one-sentence error too."""
+    name = system.about.name
+    if not system.offers("load_published"):
+        read_metadata(path)  # says what it is not, if it is no safetensors file
+        raise VergenceError(f"{path} was not written by Vergence: its metadata names no system and config")
+    try:
+        config, facts, tensors = system.load_published(path)
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
         cause = f"{type(error).__name__}: {reason(error)}"
-        raise VergenceError(f"{path} is not a checkpoint of the authors of {system.about.name} ({cause})") from error
+        raise VergenceError(f"{path} is not a checkpoint of the authors of {name} ({cause})") from error
+    return Identity(name, "", PUBLISHED, config, facts), tensors
+
+
+def _refuse_another_author(path: Path, name: str) -> None:
+    try:
+        identity, _ = recognise(path)
+    except VergenceError:
+        return
+    if identity.system != name:
+        raise VergenceError(f"{path} is a checkpoint of the authors of {identity.system!r}, not of {name!r}")
+
+
+# Filling a model ------------------------------------------------------------------------------------------------------
 
 
 def _filled(identity: Identity, tensors: Mapping[str, Any], path: Path) -> nn.Module:
-    try:
-        system = catalogue.load(identity.system)
-        with torch.device("meta"):  # without memory: a config may ask for any size
-            _refuse_other_shapes(system.build(identity.config, identity.facts), tensors, path)
-        model = system.build(identity.config, identity.facts)
-    except (RuntimeError, ValueError, TypeError, MemoryError, OverflowError) as error:
-        raise VergenceError(f"no model can be built from the config and facts in {path}: {reason(error)}") from error
+    _refuse_other_shapes(_on_meta(identity, path), tensors, path)
+    model = _built(identity, path)
     load_weights(model, tensors, path)
     return model.eval()
+
+
+def _on_meta(identity: Identity, path: Path) -> nn.Module:
+    """The model without memory: a config may ask for any size."""
+    with torch.device("meta"):
+        return _built(identity, path)
+
+
+def _built(identity: Identity, path: Path) -> nn.Module:
+    try:
+        model: nn.Module = catalogue.load(identity.system).build(identity.config, identity.facts)
+    except (RuntimeError, ValueError, TypeError, MemoryError, OverflowError) as error:
+        raise VergenceError(f"no model can be built from the config and facts in {path}: {reason(error)}") from error
+    return model
 
 
 def _refuse_other_shapes(model: nn.Module, tensors: Mapping[str, Any], path: Path) -> None:
@@ -131,6 +219,12 @@ def _refuse_other_shapes(model: nn.Module, tensors: Mapping[str, Any], path: Pat
                 f"the weights in {path} do not fit the model: size mismatch for {name}: {shape} in the file, "
                 f"{tuple(expected.shape)} in the model of its config"
             )
+
+
+def _refuse_other_names(model: nn.Module, tensors: Mapping[str, Any], path: Path) -> None:
+    if set(model.state_dict()) != set(tensors):
+        raise VergenceError(f"the weights in {path} do not fit the model: their names differ")
+    _refuse_other_shapes(model, tensors, path)
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Any], path: Path) -> None:

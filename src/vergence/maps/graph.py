@@ -41,7 +41,12 @@ class RoadGraph:
     @cached_property
     def lengths(self) -> Floats:
         """Lengths of the edges, (E,)."""
-        return np.linalg.norm(self.points[self.edges[:, 1]] - self.points[self.edges[:, 0]], axis=1)
+        return norms(self.points[self.edges[:, 1]] - self.points[self.edges[:, 0]])
+
+    @property
+    def middles(self) -> Floats:
+        """Midpoints of the edges, (E, 2)."""
+        return (self.points[self.edges[:, 0]] + self.points[self.edges[:, 1]]) / 2
 
     @property
     def length(self) -> float:
@@ -62,22 +67,26 @@ class RoadGraph:
     @cached_property
     def incident(self) -> tuple[Ints, Ints]:
         """Edges at each node: those of node ``n`` are ``edges[starts[n]:starts[n + 1]]``; (starts, edges)."""
-        ends = self.edges.ravel()
-        order = np.argsort(ends, kind="stable")
-        return np.r_[0, np.cumsum(self.degrees)], order // 2
+        starts = np.zeros(len(self.points) + 1, np.int64)
+        np.cumsum(self.degrees, out=starts[1:])
+        return starts, np.argsort(self.edges.ravel(), kind="stable") // 2
+
+    @cached_property
+    def merged(self) -> RoadGraph:
+        """The same map without control points on straight roads."""
+        return _without_straight_nodes(self)
 
     @cached_property
     def canonical(self) -> RoadGraph:
-        """The same map without control points on straight roads, with nodes in an order invariant to translation,
-        rotation, renumbering and subdivision: by distance to the centre of all roads."""
-        merged = _without_straight_nodes(self)
+        """The merged map with nodes in an order invariant to translation, rotation, renumbering and subdivision: by
+        distance to the centre of all roads."""
+        merged = self.merged
         if not len(merged):
             return merged
-        middles = merged.points[merged.edges].mean(1)
-        centre = np.average(middles, axis=0, weights=merged.lengths)
+        centre = merged.lengths @ merged.middles / merged.lengths.sum()
         offset = merged.points - centre
-        away = np.round(np.linalg.norm(offset, axis=1) / SAME / 10)
-        order = np.lexsort((np.round(offset[:, 1], 4), np.round(offset[:, 0], 4), away))
+        x, y = offset.round(4).T
+        order = np.lexsort((y, x, (norms(offset) / SAME / 10).round()))
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         return RoadGraph(merged.points[order], _ordered(rank[merged.edges]))
@@ -88,7 +97,7 @@ class RoadGraph:
 
     def split(self, spacing: float) -> RoadGraph:
         """Every edge cut evenly into pieces of at most ``spacing``. Old nodes keep their numbers."""
-        return _cut(self, np.maximum(np.ceil(self.lengths / spacing - SAME), 1).astype(np.int64))
+        return _cut(self, pieces_of(self.lengths, spacing))
 
     def halved(self, spacing: float) -> RoadGraph:
         """Every edge halved until its pieces are at most ``spacing``."""
@@ -198,10 +207,21 @@ def as_graph(given: Any, name: str) -> RoadGraph:
     raise VergenceError(f"{name} is a {type(given).__name__}, expected a RoadGraph or a networkx graph")
 
 
+def pieces_of(lengths: Floats, spacing: float) -> Ints:
+    """The number of even pieces of at most ``spacing`` that edges are cut into."""
+    return np.maximum(np.ceil(lengths / spacing - SAME), 1).astype(np.int64)
+
+
+def norms(vectors: Floats) -> Floats:
+    """Lengths of vectors (N, 2)."""
+    x, y = vectors[:, 0], vectors[:, 1]
+    return np.sqrt(x * x + y * y)
+
+
 def _ordered(edges: Ints) -> Ints:
     """Edges with the smaller node first, in the order of their nodes."""
     edges = np.sort(edges, axis=1)
-    return edges[np.lexsort((edges[:, 1], edges[:, 0]))]
+    return edges[np.lexsort(edges.T[::-1])]
 
 
 def _one_node_a_place(points: Floats, edges: Ints) -> tuple[Floats, Ints]:
@@ -222,15 +242,16 @@ def _without_straight_nodes(graph: RoadGraph) -> RoadGraph:
     middle = np.flatnonzero(graph.degrees == 2)
     if not len(middle):
         return graph
-    neighbours = graph.matrix.indices[graph.matrix.indptr[middle][:, None] + np.arange(2)]
-    before, after = (graph.points[neighbours[:, k]] for k in (0, 1))
+    starts, incident = graph.incident
+    first = starts[middle]
+    before, after = (graph.points[graph.edges[incident[first + k]].sum(1) - middle] for k in (0, 1))
     a, b = graph.points[middle] - before, after - graph.points[middle]
     turn = np.abs(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0])
-    straight = (turn <= STRAIGHT * np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)) & ((a * b).sum(1) > 0)
+    straight = (turn <= STRAIGHT * norms(a) * norms(b)) & (a[:, 0] * b[:, 0] + a[:, 1] * b[:, 1] > 0)
+    if not straight.any():
+        return graph
     gone = np.zeros(len(graph.points), bool)
     gone[middle[straight]] = True
-    if not gone.any():
-        return graph
     # Runs of removed nodes are paths; each is replaced by one edge between the nodes at its ends.
     flags = gone[graph.edges]
     inner, border = graph.edges[flags.all(1)], graph.edges[flags.sum(1) == 1]

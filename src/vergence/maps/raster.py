@@ -20,11 +20,11 @@ def drawn(graph: RoadGraph, height: int, width: int, thickness: int = 1) -> Mask
     """Rasterises roads to a mask (H, W); the centre of the first pixel is at 0, 0."""
     from PIL import Image, ImageDraw
 
-    picture = Image.new("1", (width, height))
+    picture = Image.new("L", (width, height))
     pen = ImageDraw.Draw(picture)
-    for (x, y), (u, v) in graph.points[graph.edges].tolist():
-        pen.line([(x, y), (u, v)], fill=1, width=thickness)
-    return np.asarray(picture.convert("L")) > 0
+    for line in graph.points[graph.edges].reshape(-1, 4).tolist():
+        pen.line(line, 1, thickness)
+    return np.array(picture).view(np.bool_)  # of bytes 0 and 1
 
 
 def skeleton(mask: Mask) -> Mask:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
 
-from vergence.maps.graph import Floats, Ints, RoadGraph, road_graph
+from vergence.maps.graph import SAME, Floats, Ints, RoadGraph, road_graph
 
 
 class Road(NamedTuple):
@@ -157,7 +157,7 @@ def _kept(points: Floats, epsilon: float) -> list[int]:
         inner = points[first + 1 : last]
         ends = (np.broadcast_to(points[k], inner.shape) for k in (first, last))
         distance = on_segments(inner, *ends)[1]
-        worst = int(distance.argmax())
+        worst = int((distance >= distance.max() - SAME).argmax())  # the first of equals, whatever the rounding
         if distance[worst] > epsilon:
             middle = first + 1 + worst
             kept.add(middle)

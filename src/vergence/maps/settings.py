@@ -81,9 +81,10 @@ class Subgraphs:
     """OPT-G: the cheapest one-to-one matching (paper), or the closest pair first (public code)."""
     reach: Literal["travelled", "straight"] = "travelled"
     """Radius along roads (paper), or roads connected within a circle (public code)."""
-    shared: Literal["truth", "both"] = "truth"
-    """SUBG: a predicted point may match many true ones (public code), or also a true point many predicted ones, so that
-    doubled roads in the prediction go unnoticed too (the paper's wording)."""
+    counted: Literal["distinct", "true", "near"] = "distinct"
+    """SUBG's precision counts distinct predicted points that are the nearest of a true one (paper and public code);
+    true points with a predicted one nearby, at most as many as were predicted; or predicted points with a true one
+    nearby, so that doubled roads in the prediction go unnoticed too."""
     simplify: float = 0.0
     """Tolerance of road simplification before control points are set, in pixels (public code: 5)."""
 

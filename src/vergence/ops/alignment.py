@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from vergence.ops.assignment import Method, assign
+from vergence.ops.room import room
 
 Reference = Literal["previous", "first"]
 GUARD = 1e-12
@@ -31,10 +32,14 @@ def similarities(x: Tensor, reference: Reference = "previous") -> Tensor:
         x = x.detach()
         x = x.to(torch.promote_types(x.dtype, torch.float32))
         scale = torch.linalg.vector_norm(x, dim=-1).clamp_min(GUARD).reciprocal()
-        # Scaling N x N products moves less memory than scaling features; clip by clip, the products copy nothing.
+        # Scaling N x N products moves less memory than scaling features; clip by clip, the products copy nothing and
+        # are scaled while they are in the cache.
         before = slice(None, -1) if reference == "previous" else slice(0, 1)
-        products = torch.stack([clip[before] @ clip[1:].mT for clip in x])
-        return products.mul_(scale[:, before].unsqueeze(-1)).mul_(scale[:, 1:].unsqueeze(-2))
+        products = room((len(x), x.shape[1] - 1, x.shape[2], x.shape[2]), x)
+        for clip, lengths, product in zip(x, scale, products, strict=True):
+            torch.matmul(clip[before], clip[1:].mT, out=product)
+            product.mul_(lengths[before].unsqueeze(-1)).mul_(lengths[1:].unsqueeze(-2))
+        return products
 
 
 def matches(x: Tensor, method: Method = "exact", reference: Reference = "previous") -> Tensor:
@@ -103,7 +108,8 @@ class _Reordered(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, rows: Tensor, shape: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(rows)
         ctx.shape = x.shape
-        return x.reshape(-1, x.shape[-1]).index_select(0, rows).view(shape)
+        flat = x.reshape(-1, x.shape[-1])
+        return torch.index_select(flat, 0, rows, out=room(flat.shape, flat)).view(shape)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:

@@ -13,15 +13,15 @@ each followed by an instance norm (over all edges of a cloud) and a leaky ReLU. 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from vergence.ops.room import room
 
 CACHED = 1 << 18
 """Number of values in a run of edges on the CPU: a megabyte of float32."""
@@ -189,12 +189,7 @@ class _Edges:
 
     def room(self, channels: int) -> Tensor:
         """Memory for values on all edges, (B, edges, channels)."""
-        shape = (self.clouds, self.count, channels)
-        if not _in_runs(self.near):
-            return self.near.new_empty(shape)
-        # NumPy requests huge pages from the system: the first access to so much memory takes a quarter of the time.
-        held = np.empty(math.prod(shape) * self.near.element_size(), np.uint8)
-        return torch.from_numpy(held).view(self.near.dtype).view(shape)
+        return room((self.clouds, self.count, channels), self.near)
 
 
 class _SetConvolution(torch.autograd.Function):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from vergence.core.errors import VergenceError
@@ -60,11 +62,20 @@ def load_archive(path: Path, arrays: bool = False) -> dict[str, Any]:
                     raise ValueError("its content is larger than the file")
         file.seek(0)
         with torch.serialization.safe_globals(STAND_INS if arrays else []):
-            content = torch.load(file, map_location="cpu", weights_only=True)
+            try:
+                content = torch.load(file, map_location="cpu", weights_only=True)
+            except UnpicklingError as error:
+                raise ValueError(_not_plain(error)) from None
         content = plain(content, path) if arrays else content
     if not isinstance(content, dict):
         raise VergenceError(f"{path} holds a {type(content).__name__}, not a dictionary")
     return content
+
+
+def _not_plain(error: UnpicklingError) -> str:
+    """Why PyTorch refuses an archive; its own message proposes to run the code in it."""
+    needed = re.search(r"GLOBAL ([\w.]+)", str(error))
+    return f"it needs the code of {needed[1]}, which is not run" if needed else "it is damaged, or of another kind"
 
 
 def load_state(path: Path) -> dict[str, Tensor]:

@@ -19,6 +19,8 @@ from scipy.optimize import linear_sum_assignment
 Floats = NDArray[np.float64]
 Point = tuple[float, float]
 TIE = 1e-9
+SAME = 1e-6
+"""Distances that differ by less are equal, in pixels."""
 
 
 def closest_on_edges(graph: Any, point: Point) -> list[tuple[Any, float, float]]:
@@ -189,9 +191,9 @@ def reached(graph: Any, place: Point, radius: float) -> Floats:
     far: dict[Any, float] = {}
     for node, offset in ((u, share * _length(graph, u, v)), (v, (1 - share) * _length(graph, u, v))):
         weight = lambda a, b, _: _length(graph, a, b)  # noqa: E731
-        for n, d in nx.single_source_dijkstra_path_length(graph, node, radius, weight).items():
+        for n, d in nx.single_source_dijkstra_path_length(graph, node, radius + SAME, weight).items():
             far[n] = min(far.get(n, math.inf), d + offset)
-    return np.array([graph.nodes[n]["pos"] for n, d in far.items() if d <= radius]).reshape(-1, 2)
+    return np.array([graph.nodes[n]["pos"] for n in sorted(far) if far[n] <= radius + SAME]).reshape(-1, 2)
 
 
 def visits(graph: Any, other: Any, starts: Sequence[Point], snap: float, radius: float) -> list[tuple[Floats, Floats]]:
@@ -219,11 +221,16 @@ def opt_g(truth: Any, prediction: Any, starts: tuple[Sequence[Point], Sequence[P
 
 def subg(truth: Any, prediction: Any, starts: Sequence[Point], snap: float = 25.0,
          radius: float = 300.0) -> tuple[int, int, int, int]:  # fmt: skip
-    """Right, predicted, found and actual; a predicted point may answer to many true ones."""
+    """Right, predicted, found and actual; a predicted point may answer to many true ones, and is right once."""
     right = predicted = found = actual = 0
     for a, b in visits(truth, prediction, starts, snap, radius):
-        near = sum(bool(len(b)) and float(np.hypot(*(b - p).T).min()) < snap for p in a)
-        right, predicted, found, actual = right + min(near, len(b)), predicted + len(b), found + near, actual + len(a)
+        nearest = []
+        for p in a if len(b) else ():
+            distance = np.hypot(*(b - p).T)
+            if distance.min() < snap:
+                nearest.append(next(i for i, d in enumerate(distance) if d <= distance.min() + SAME))
+        right, predicted = right + len(set(nearest)), predicted + len(b)
+        found, actual = found + len(nearest), actual + len(a)
     return right, predicted, found, actual
 
 

@@ -63,9 +63,10 @@ class Describer:
         power = 1.0 if self.network.whiten is not None else float(self.network.pool.p.detach().clamp(min=1))
         return multi_scale(self.network, batch, self.settings.scales, power)[0].float().cpu()
 
-    def read(self, path: Path) -> Tensor:
-        """The descriptor of an image file; one much larger than the network takes is reduced while it is read."""
-        return self(read_image(path, longest=2 * self.settings.longest))
+
+def read_picture(path: Path, extractor: Extractor) -> Tensor:
+    """An image file (3, H, W) in bytes; one much larger than the network takes is reduced while it is read."""
+    return read_image(path, longest=2 * extractor.longest)
 
 
 def describe_once(ctx: Context[Any, Any], extractor: Extractor, data: Pictures) -> Tensor:
@@ -86,7 +87,7 @@ def described(describer: Describer, paths: Iterable[Path]) -> Iterator[tuple[Pat
     """Yields each file with its descriptor, or with the error, so that one broken picture does not stop the rest."""
     for path in paths:
         try:
-            yield path, describer.read(path)
+            yield path, describer(read_picture(path, describer.settings))
         except VergenceError as error:
             yield path, error
 

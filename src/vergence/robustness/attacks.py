@@ -223,7 +223,7 @@ def _check(classifier: Logits, images: Tensor, labels: Tensor) -> None:
     if images.ndim != 4 or not images.is_floating_point() or not images.numel():
         raise VergenceError(f"pictures are floats (N, C, H, W), got {images.dtype} {tuple(images.shape)}")
     if not (images.min() >= 0 and images.max() <= 1):
-        raise VergenceError(f"pictures are in [0, 1], got values from {images.min():g} to {images.max():g}")
+        raise VergenceError(f"pictures are in [0, 1], got values from {images.min():.9g} to {images.max():.9g}")
     if labels.shape != images.shape[:1] or labels.dtype != torch.int64:
         raise VergenceError(
             f"{len(images)} pictures need labels of shape ({len(images)},) and type int64, got {tuple(labels.shape)} "

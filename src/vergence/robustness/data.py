@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import Tensor
 from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
+from vergence.data.digits import handwritten
 from vergence.data.imagenet import COUNT, words
 from vergence.data.images import find_images, resized, scaled
 from vergence.reading.tables import read_rows
@@ -51,20 +51,12 @@ class Squares:
 def digits(split: str, side: int = 20) -> Labelled:
     """scikit-learn's 1797 handwritten digits, enlarged to bytes (N, 1, side, side): a fixed split of 1200 for training,
     200 for validation and 397 for test."""
-    pixels, labels = _digits()
+    pixels, labels = handwritten()
     order = torch.randperm(len(labels), generator=generator("digits"))
     parts = dict(zip(("train", "val", "test"), order.split([1200, 200, len(order) - 1400]), strict=True))
     chosen = parts[split]
-    larger = F.interpolate(pixels[chosen], (side, side), mode="bilinear", align_corners=False)
+    larger = F.interpolate(pixels[chosen, None].float(), (side, side), mode="bilinear", align_corners=False)
     return Labelled((255 * larger).round().to(torch.uint8), labels[chosen], tuple(map(str, range(10))))
-
-
-@cache
-def _digits() -> tuple[Tensor, Tensor]:
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
-    return torch.from_numpy(bunch.images / 16).float().unsqueeze(1), torch.from_numpy(bunch.target).long()
 
 
 # NIPS 2017 ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ class Machine:
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
     """Float type; the mixed ones compute under autocast."""
     threads: int = 0
-    """CPU threads of one process (0: one per core)."""
+    """CPU threads of one process (0: as OMP_NUM_THREADS says, else one per core)."""
     workers: int = 0
     """Processes that load data ahead; they do not change results."""
     limit: float = 0.0
@@ -36,8 +36,8 @@ class Runtime(Machine):
     """Machine settings of a training; none of them is part of the method."""
 
     threads: int = 1
-    """CPU threads of one process (0: one per core). Small networks run faster with one; results repeat bit for bit
-    only with the same number."""
+    """CPU threads of one process (0: as OMP_NUM_THREADS says, else one per core). Small networks run faster with one;
+    results repeat bit for bit only with the same number."""
     save_every: float = 60.0
     """Seconds between checkpoints."""
     devices: int = 1

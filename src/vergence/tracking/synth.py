@@ -17,6 +17,7 @@ from torch import Tensor
 
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
+from vergence.data.digits import data_folder, handwritten
 from vergence.data.images import find_images, read_image
 from vergence.reading.arrays import read_gzip
 from vergence.reading.files import read_bytes
@@ -71,9 +72,7 @@ def digits(source: str, split: str) -> Tensor:
     if source:
         shapes = read_idx(Path(source).expanduser(), "train" if split == "train" else "t10k")
         return shapes if split != "val" else shapes[: len(shapes) // 2]
-    from sklearn.datasets import load_digits
-
-    small = torch.from_numpy(load_digits().images / 16).float()
+    small = handwritten()[0].float()
     small = small[: 4 * len(small) // 5] if split == "train" else small[4 * len(small) // 5 :]
     # 8 x 8 pixels without a border become 20 x 20 in the centre of 28 x 28, as in MNIST.
     large = F.interpolate(small[:, None], (20, 20), mode="bicubic", align_corners=False).clamp(0, 1)
@@ -204,11 +203,10 @@ def pictures(folder: str, split: str) -> tuple[Path, ...]:
             raise VergenceError(f"{folder} has {len(paths)} pictures: expected two or more, in it or below it")
     else:
         import skimage
-        import sklearn
 
         root = Path(skimage.__file__).parent / "data"
         paths = [p for p in (root / name for name in OWN.split()) if p.exists()]
-        paths += sorted((Path(sklearn.__file__).parent / "datasets" / "images").glob("*.jpg"))
+        paths += sorted((data_folder() / "images").glob("*.jpg"))
     return tuple(p for i, p in enumerate(paths) if (i % 7 == 6 if len(paths) >= 7 else i % 2) != (split == "train"))
 
 

@@ -13,7 +13,8 @@ from maps.roadmetrics.fixtures import EDGES, NODES, _geojson, _text, layouts, ma
 from vergence.cli.main import main
 from vergence.maps.data import read_map
 from vergence.maps.metrics import NAMES, Measures, compare
-from vergence.maps.roadmetrics.bench import both_ways, pair
+from vergence.maps.roadmetrics.bench import against_plain, pair, table
+from vergence.maps.roadmetrics.settings import PRESETS
 
 QUICK = ["--measures.subgraphs.starts", "20", "--measures.trips.pairs", "30", "--measures.repeats", "1", "--quiet"]
 
@@ -58,6 +59,40 @@ def test_a_window_and_a_unit_are_taken_into_account(here, capsys):
     args = ["--truth", "t.graph", "--prediction", "p.graph"]
     assert judged([*args, "--data.window", "0", "0", "430", "200"], capsys)["opt_p_recall"] == 1
     assert judged([*args, "--data.unit", "metres"], capsys)["ccq_recall"] < 1
+
+
+@pytest.mark.parametrize(
+    ("city", "left", "top"),
+    [("vancouver", -4096, -4096), ("New_York", -4096, -4096), ("boston", 4096, -4096), ("chicago", -4096, -8192)],
+)
+def test_each_city_is_judged_in_the_window_that_the_authors_chose(city, left, top, here, capsys):
+    """The prediction has the road just inside the window, but not the one in its border nor the one outside."""
+    inside = [(left + x, top + y) for x, y in ((260, 300), (7932, 300), (4000, 7932))]
+    border = [(left + 200, top + 1000), (left + 200, top + 3000)]
+    outside = [(left + 8300, top + 1000), (left + 8300, top + 3000)]
+    (here / "fake").mkdir()
+    edges = [(0, 1), (1, 2), (3, 4), (5, 6)]
+    (here / "fake" / f"{city}.graph").write_text(_text(inside + border + outside, edges))
+    (here / "fake" / f"{city}.mine.graph").write_text(_text(inside, edges[:2]))
+    found = judged(["--data", "roadtracer:fake", "--data.window", "published"], capsys)
+    assert [found[name] for name in NAMES] == pytest.approx([1.0] * len(NAMES))
+    assert judged(["--data", "roadtracer:fake"], capsys)["ccq_recall"] < 1
+    assert PRESETS["paper"].data.window == "published"
+
+
+def test_without_a_published_window_or_a_road_in_it_a_city_is_refused(here, capsys):
+    (here / "fake").mkdir()
+    for city in ("atlantis", "boston"):  # at the origin, where Boston's window does not reach
+        for name in (f"{city}.graph", f"{city}.mine.graph"):
+            (here / "fake" / name).write_text(_text())
+        args = ["eval", "roadmetrics", "--data", "roadtracer:fake", "--data.window", "published", *QUICK]
+        assert main(args) == 2
+        said = " ".join(capsys.readouterr().err.replace("│", " ").split())
+        expected = {"atlantis": "no window is published for the map 'atlantis'",
+                    "boston": "the window 4356 -3836 12028 3836 holds no road of the map 'boston'"}  # fmt: skip
+        assert expected[city] in said
+        for path in (here / "fake").iterdir():
+            path.unlink()
 
 
 @pytest.mark.parametrize(
@@ -123,8 +158,16 @@ def test_mistakes_are_put_into_crops_of_a_map_that_is_given(here, capsys):
 
 @pytest.mark.slow
 def test_fast_and_plain_measures_agree_on_a_larger_city():
-    for name, (ours, theirs) in both_ways(*pair(6)).items():
+    for name, (ours, theirs) in against_plain(*pair(5)).items():
         np.testing.assert_allclose(ours(), theirs(), atol=1e-9, err_msg=name)
+
+
+@pytest.mark.slow
+def test_the_table_of_a_city_has_a_row_for_every_measure_of_the_public_code(tmp_path):
+    for name, graph in zip(("t", "p"), pair(4), strict=True):
+        (tmp_path / f"{name}.graph").write_text(_text(graph.points.tolist(), graph.edges.tolist()))
+    rows = list(table(tmp_path / "t.graph", tmp_path / "p.graph"))
+    assert [row.split()[1] for row in rows[1:]] == ["OPT-P", "OPT-J", "OPT-G", "SUBG", "CCQ", "TLTS"]
 
 
 @pytest.mark.slow

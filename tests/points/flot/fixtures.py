@@ -1,8 +1,10 @@
-"""Small data sets in the public layouts, written from their published names with NumPy alone."""
+"""Small data sets in the public layouts, written from their published names with NumPy alone, and a checkpoint as the
+authors have it."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 
 def _cloud(count, seed):
@@ -65,3 +67,18 @@ def prediction(folder):
     (folder / "000000.bin").write_bytes(first.tobytes())
     np.save(folder / "later.npy", first[:140, :3] + 0.2)
     return ["000000.bin", "later.npy", "--axes", "lidar", "--points", "100"]
+
+
+def checkpoint(folder):
+    """The names and shapes of the authors' files, whose own name says how many points they were trained with."""
+    weights = {"gamma": torch.zeros(1), "epsilon": torch.zeros(1)}
+    weights |= {"fc.weight": torch.randn(3, 128), "fc.bias": torch.zeros(3)}
+    for part in ("feat_conv", "ref_conv"):
+        for conv, (inputs, outputs) in enumerate([(3, 32), (32, 64), (64, 128)], 1):
+            for layer, below in enumerate([inputs + 3, outputs, outputs], 1):
+                name = f"{part}{conv}"
+                weights[f"{name}.fc{layer}.weight"] = torch.randn(outputs, below, 1, 1) / below**0.5
+                weights[f"{name}.bn{layer}.weight"] = torch.ones(outputs)
+                weights[f"{name}.bn{layer}.bias"] = torch.zeros(outputs)
+    torch.save({"model": weights, "nb_iter": 1}, folder / "model_8192.tar", _use_new_zipfile_serialization=False)
+    return folder / "model_8192.tar"

@@ -173,6 +173,12 @@ def test_a_public_checkpoint_runs_as_its_authors_code_does(tmp_path):
     torch.testing.assert_close(found["before"], expected["before"])
 
 
+@pytest.mark.parametrize(("name", "points"), [("model_8192", 8192), ("model_2048", 2048), ("my_1", 2048)])
+def test_the_name_of_a_checkpoint_says_how_many_points_it_is_for(name, points, tmp_path):
+    checkpoint(tmp_path / f"{name}.tar")
+    assert SYSTEM.load_published(tmp_path / f"{name}.tar")[0].data.points == points
+
+
 def test_the_names_of_a_checkpoint_are_all_there_are():
     with torch.device("meta"):
         own = build(ModelConfig()).state_dict()
@@ -323,6 +329,14 @@ def test_points_that_were_not_matched_take_the_flow_of_those_around_them(tmp_pat
     )
     assert flow.shape == (90, 3)
     assert flow.isfinite().all()
+
+
+def test_by_default_as_many_points_are_matched_as_the_weights_were_trained_with(tmp_path):
+    config = SYSTEM.configure("tiny", changes={"data.points": 30})
+    net, (p, q) = network(), (c[0] for c in clouds(90, 80))
+    default, named, other = (flow_of(Context(config, tmp_path), net, p, q, "camera", n) for n in (None, 30, 40))
+    assert torch.equal(default, named)
+    assert not torch.equal(default, other)
 
 
 @pytest.mark.parametrize(

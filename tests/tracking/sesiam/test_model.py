@@ -29,7 +29,7 @@ def test_maps_have_the_published_sizes(name, size, features, response):
             template, search = map(network.features, crops)
             assert template.shape == (2, features[0], features[1], features[1])
             assert network.connect(template, search).shape == (2, *response)
-            assert network(*crops).shape == (2, *response[1:])
+        assert network(*crops).shape == (2, *response[1:])
     assert len(network.scales) == response[0]
 
 
@@ -87,7 +87,7 @@ def test_single_precision_takes_another_way_to_the_same_features(name, options, 
     monkeypatch.setattr("vergence.nn.prepared.FEWEST", 16)
     torch.manual_seed(0)
     network = build(name, size="otb", width=0.25, connection="correlation", **options)
-    x = torch.randn(2, 3, 127, 127)
+    x = torch.randn(2, 3, 103, 103)  # two cells along a side
     network.features(x)  # statistics
     network.eval()
     with torch.no_grad():

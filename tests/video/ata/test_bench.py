@@ -1,23 +1,18 @@
 """What bench compares is the same work."""
 
 import pytest
-import torch
 
 from vergence.video.ata import bench
 
 
 @pytest.mark.slow
 def test_every_way_to_read_a_clip_gives_the_same_pictures():
-    contests = {contest.id: contest for contest in bench.contests()}
-    seek, training = contests["clip"], contests["training-clips"]
-    ours = seek.ours()
-    for rival in seek.rivals.values():
+    clip = next(contest for contest in bench.contests() if contest.id == "clip")
+    ours = clip.ours()
+    for rival in clip.rivals.values():
         theirs = rival()
         assert theirs.shape == ours.shape == (8, 3, 224, 224)
         assert (ours - theirs).abs().mean() < 0.05  # in [-1, 1]: two ways to scale
-    clips = [torch.cat([sample.clips for sample in run()]) for run in (training.ours, *training.rivals.values())]
-    assert all(c.shape == (bench.DRAWS, 8, 3, 224, 224) for c in clips)
-    torch.testing.assert_close(*clips)
 
 
 def test_a_panel_says_where_ata_falls_below_joint_attention():

@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from vergence.maps.geometry import within
 from vergence.maps.graph import Floats, RoadGraph, as_graph
 from vergence.maps.metrics.agreement import Agreement
 from vergence.maps.roads import roads
@@ -80,14 +81,12 @@ def _after(line: list[list[float]], far: float) -> tuple[float, float]:
 
 
 def _closest_first(v: list[Junction], u: list[Junction], snap: float) -> list[tuple[int, int]]:
-    if not v or not u:
-        return []
-    trees = (cKDTree(np.array([j.place for j in side])) for side in (v, u))
-    near = next(trees).sparse_distance_matrix(next(trees), snap, output_type="ndarray")
-    order = np.lexsort((near["j"], near["i"], np.round(near["v"], 6)))
+    true, predicted = (np.array([j.place for j in side]).reshape(-1, 2) for side in (v, u))
+    rows, columns, distance = within(true, predicted, snap)
+    order = np.lexsort((columns, rows, np.round(distance, 6)))
     taken: tuple[set[int], set[int]] = set(), set()
     chosen = []
-    for i, j in zip(near["i"][order].tolist(), near["j"][order].tolist(), strict=True):
+    for i, j in zip(rows[order].tolist(), columns[order].tolist(), strict=True):
         if i not in taken[0] and j not in taken[1]:
             chosen.append((i, j))
             taken[0].add(i)

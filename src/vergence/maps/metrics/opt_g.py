@@ -21,7 +21,7 @@ from scipy.spatial.distance import cdist
 
 from vergence.core.seeding import derive
 from vergence.maps.geometry import along, closest
-from vergence.maps.graph import Floats, Ints, RoadGraph, as_graph
+from vergence.maps.graph import SAME, Floats, Ints, RoadGraph, as_graph, norms
 from vergence.maps.metrics.agreement import Agreement
 from vergence.maps.roads import simplified
 from vergence.maps.settings import Subgraphs
@@ -55,16 +55,28 @@ def subg_draws(truth: Any, prediction: Any, settings: Subgraphs, seeds: Sequence
     g, h = (Explorer(as_graph(x, name), settings) for x, name in _named(truth, prediction))
     counts = np.zeros((len(seeds), 4))  # right, predicted, found, actual
     for times, own, other in g.visits(h, settings.starts, [derive("subg", seed) for seed in seeds]):
-        near_prediction = near_truth = 0
-        if len(own) and len(other):
-            distance = cdist(own, other)
-            near_prediction = int((distance.min(1) < settings.snap).sum())
-            near_truth = int((distance.min(0) < settings.snap).sum())
-        right = near_truth if settings.shared == "both" else min(near_prediction, len(other))
-        counts += times[:, None] * np.array([right, len(other), near_prediction, len(own)])
+        right, found = shared_hits(own, other, settings)
+        counts += times[:, None] * np.array([right, len(other), found, len(own)])
     if not len(g.graph) and len(h.graph):
         counts[:, 1] = len(h.graph.points)  # no starts: nothing of the prediction is right
     return [Agreement(right, predicted, found, actual) for right, predicted, found, actual in counts.tolist()]
+
+
+def shared_hits(own: Floats, other: Floats, settings: Subgraphs) -> tuple[int, int]:
+    """SUBG's hits among predicted points (M, 2), and among true ones (N, 2)."""
+    if not len(own) or not len(other):
+        return 0, 0
+    distance = cdist(own, other)
+    least = distance.min(1)
+    near = least < settings.snap
+    found = int(near.sum())
+    if settings.counted == "true":
+        return min(found, len(other)), found
+    if settings.counted == "near":
+        return int((distance.min(0) < settings.snap).sum()), found
+    # Ties go to the first point, whose order does not depend on rounding.
+    nearest = (distance[near] <= least[near, None] + SAME).argmax(1)
+    return len(np.unique(nearest)), found
 
 
 def _named(truth: Any, prediction: Any) -> tuple[tuple[Any, str], tuple[Any, str]]:
@@ -180,16 +192,17 @@ class Explorer:
                 for number, nodes in zip(numbers, local, strict=True):
                     within[number] = _within_circle(small, points, starts[number], nodes, radius)
                 continue
-            distance = dijkstra(small, directed=False, indices=local.ravel(), limit=radius).reshape(len(numbers), 2, -1)
+            limit = radius + SAME  # control points at the radius itself are inside, whatever the rounding
+            distance = dijkstra(small, directed=False, indices=local.ravel(), limit=limit).reshape(len(numbers), 2, -1)
             far = (distance + np.array([starts[n].offsets for n in numbers])[..., None]).min(1)
-            for number, inside in zip(numbers, far <= radius, strict=True):
+            for number, inside in zip(numbers, far <= limit, strict=True):
                 within[number] = points[inside]
         return within
 
 
 def _within_circle(matrix: sparse.csr_matrix, points: Floats, start: _Start, nodes: Ints, radius: float) -> Floats:
     """Control points connected to a start without leaving a circle around it."""
-    inside = np.flatnonzero(((points - (start.x, start.y)) ** 2).sum(1) <= radius**2)
+    inside = np.flatnonzero(norms(points - (start.x, start.y)) <= radius + SAME)
     _, label = connected_components(matrix[inside][:, inside], directed=False)
     component = label[np.searchsorted(inside, nodes[np.isin(nodes, inside)])]
     return points[inside[np.isin(label, component)]]

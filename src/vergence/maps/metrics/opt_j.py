@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.spatial import cKDTree
 
-from vergence.maps.geometry import closest
+from vergence.maps.geometry import closest, within
 from vergence.maps.graph import Floats, Ints, RoadGraph, as_graph
 from vergence.maps.metrics.agreement import Agreement
 from vergence.maps.settings import OptJ
@@ -43,13 +42,16 @@ class _Features(NamedTuple):
     orders: Ints
 
 
-class _Match(NamedTuple):
-    """A candidate: features by number (-1: a point on an edge), its cost and distance."""
+class _Matches(NamedTuple):
+    """Candidates for matches, or those chosen: features by number (-1: a point on an edge), cost and distance."""
 
-    truth: int
-    prediction: int
-    cost: float
-    distance: float
+    truth: Ints
+    prediction: Ints
+    cost: Floats
+    distance: Floats
+
+    def rows(self, index: Any) -> _Matches:
+        return _Matches(*(column[index] for column in self))
 
 
 def features(graph: RoadGraph) -> _Features:
@@ -62,101 +64,86 @@ def opt_j(truth: Any, prediction: Any, settings: OptJ = OptJ()) -> JunctionScore
     """Junction precision and recall of a predicted map."""
     graphs = as_graph(truth, "the truth").canonical, as_graph(prediction, "the prediction").canonical
     g, h = features(graphs[0]), features(graphs[1])
-    both = _between_features(g, h, settings)
-    to_h, to_g = _to_edges(g, graphs[1], settings), _to_edges(h, graphs[0], settings)
-    if settings.order == "cheapest":
-        on_h = [_Match(i, -1, cost, distance) for i, (cost, distance) in to_h.items()]
-        on_g = [_Match(-1, j, cost, distance) for j, (cost, distance) in to_g.items()]
-        matches = _cheapest_first(both + on_h + on_g)
-    else:
-        matches = _in_node_order(both, to_h, to_g, len(g.points), len(h.points))
-    pairs = _pairs(matches, g, h)
-    if not pairs and (len(graphs[0]) or len(graphs[1])):  # rings have no features
+    candidates = _ranked(g, h, *graphs, settings)
+    choose = _cheapest_first if settings.order == "cheapest" else _in_node_order
+    orders, places = _matched(candidates.rows(choose(candidates)), g, h)
+    if not len(orders) and (len(graphs[0]) or len(graphs[1])):  # rings have no features
         alike = 1.0 if len(graphs[0]) and len(graphs[1]) else 0.0
         return JunctionScore(Agreement(alike, 1, alike, 1), ())
-    hits = float(sum(min(p.truth, p.prediction) for p in pairs))
-    return JunctionScore(
-        Agreement(hits, float(sum(p.prediction for p in pairs)), hits, float(sum(p.truth for p in pairs))), tuple(pairs)
-    )
+    hits, (actual, predicted) = float(orders.min(1).sum()), orders.sum(0).tolist()
+    pairs = tuple(map(Pair, *orders.T.tolist(), *places.T.tolist()))
+    return JunctionScore(Agreement(hits, float(predicted), hits, float(actual)), pairs)
 
 
-def _between_features(g: _Features, h: _Features, settings: OptJ) -> list[_Match]:
-    if not len(g.points) or not len(h.points):
-        return []
-    near = cKDTree(g.points).sparse_distance_matrix(cKDTree(h.points), settings.snap, output_type="ndarray")
-    cost = settings.alpha * near["v"] + np.abs(g.orders[near["i"]] - h.orders[near["j"]])
-    columns = (near["i"].tolist(), near["j"].tolist(), cost.tolist(), near["v"].tolist())
-    return [_Match(*row) for row in zip(*columns, strict=True)]
+def _ranked(g: _Features, h: _Features, truth: RoadGraph, prediction: RoadGraph, settings: OptJ) -> _Matches:
+    """All candidates, cheapest first; ties prefer two features over a feature and an edge, then the nearest."""
+    i, j, distance = within(g.points, h.points, settings.snap)
+    to_h, to_g = closest(g.points, prediction, settings.snap), closest(h.points, truth, settings.snap)
+    on_edge = np.full(len(to_h.point), -1), np.full(len(to_g.point), -1)
+    of_truth = np.concatenate([i, to_h.point, on_edge[1]])
+    of_prediction = np.concatenate([j, on_edge[0], to_g.point])
+    distance = np.concatenate([distance, to_h.distance, to_g.distance])
+    orders = [np.append(f.orders, ON_EDGE)[of] for f, of in ((g, of_truth), (h, of_prediction))]  # -1 is the last
+    cost = settings.alpha * distance + np.abs(orders[0] - orders[1])
+    beside = (of_truth < 0) | (of_prediction < 0)
+    order = np.lexsort((of_prediction, of_truth, np.round(distance, 5), beside, np.round(cost, 7)))
+    return _Matches(of_truth, of_prediction, cost, distance).rows(order)
 
 
-def _to_edges(own: _Features, other: RoadGraph, settings: OptJ) -> dict[int, tuple[float, float]]:
-    """The cost and distance of the closest point on the other map's roads, by feature."""
-    points = closest(own.points, other, settings.snap)
-    cost = settings.alpha * points.distance + np.abs(own.orders[points.point] - ON_EDGE)
-    pairs = zip(cost.tolist(), points.distance.tolist(), strict=True)
-    return dict(zip(points.point.tolist(), pairs, strict=True))
-
-
-def _rank(match: _Match) -> tuple[float, bool, float, int, int]:
-    """Sort key: cheapest first; ties prefer two features over a feature and an edge, then the nearest."""
-    on_edge = match.truth < 0 or match.prediction < 0
-    return round(match.cost, 7), on_edge, round(match.distance, 5), match.truth, match.prediction
-
-
-def _cheapest_first(candidates: list[_Match]) -> list[_Match]:
-    used_truth, used_prediction, chosen = set(), set(), []
-    for match in sorted(candidates, key=_rank):
-        if match.truth in used_truth or match.prediction in used_prediction:
-            continue
-        chosen.append(match)
-        if match.truth >= 0:
-            used_truth.add(match.truth)
-        if match.prediction >= 0:
-            used_prediction.add(match.prediction)
-    return chosen
-
-
-def _in_node_order(
-    both: list[_Match],
-    to_h: dict[int, tuple[float, float]],
-    to_g: dict[int, tuple[float, float]],
-    count: int,
-    other: int,
-) -> list[_Match]:
-    by_truth: dict[int, list[_Match]] = {}
-    by_prediction: dict[int, list[_Match]] = {}
-    for match in both:
-        by_truth.setdefault(match.truth, []).append(match)
-        by_prediction.setdefault(match.prediction, []).append(match)
-    used: set[int] = set()
+def _cheapest_first(candidates: _Matches) -> list[int]:
+    """Takes candidates in order, each feature once."""
+    used: tuple[set[int], set[int]] = set(), set()
     chosen = []
-    for i in range(count):
-        five = sorted(by_truth.get(i, []), key=lambda m: m.distance)[:5]
-        options = [m for m in five if m.prediction not in used]
-        options += [_Match(i, -1, *to_h[i])] if i in to_h else []
-        if options:
-            chosen.append(min(options, key=_rank))
-            used.add(chosen[-1].prediction)
-    for j in range(other):
-        if j not in used:
-            options = sorted(by_prediction.get(j, []), key=lambda m: m.distance)[:5]
-            options += [_Match(-1, j, *to_g[j])] if j in to_g else []
-            if options:
-                chosen.append(min(options, key=_rank))
+    for number, (i, j) in enumerate(zip(candidates.truth.tolist(), candidates.prediction.tolist(), strict=True)):
+        if i not in used[0] and j not in used[1]:
+            chosen.append(number)
+            if i >= 0:
+                used[0].add(i)
+            if j >= 0:
+                used[1].add(j)
     return chosen
 
 
-def _pairs(matches: list[_Match], g: _Features, h: _Features) -> list[Pair]:
-    pairs = []
-    for match in matches:
-        x, y = (h.points[match.prediction] if match.truth < 0 else g.points[match.truth]).tolist()
-        order_g = int(g.orders[match.truth]) if match.truth >= 0 else ON_EDGE
-        order_h = int(h.orders[match.prediction]) if match.prediction >= 0 else ON_EDGE
-        pairs.append(Pair(order_g, order_h, x, y))
-    matched = {m.truth for m in matches}, {m.prediction for m in matches}
-    for side, own in enumerate((g, h)):
-        for number in range(len(own.points)):
-            if number not in matched[side]:
-                order, (x, y) = int(own.orders[number]), own.points[number].tolist()
-                pairs.append(Pair(order, 0, x, y) if side == 0 else Pair(0, order, x, y))
-    return pairs
+def _in_node_order(candidates: _Matches) -> list[int]:
+    """Each true feature in turn takes its cheapest candidate, then each predicted feature that is left."""
+    prediction = candidates.prediction.tolist()
+    chosen, used = [], set[int]()
+    for _, options in _by_feature(candidates, candidates.truth, candidates.prediction):
+        best = next((n for n in options if prediction[n] < 0 or prediction[n] not in used), None)
+        if best is not None:
+            chosen.append(best)
+            used.add(prediction[best])
+    for j, options in _by_feature(candidates, candidates.prediction, candidates.truth):
+        if j not in used:
+            chosen.append(options[0])
+    return chosen
+
+
+def _by_feature(candidates: _Matches, own: Ints, other: Ints, most: int = 5) -> list[tuple[int, list[int]]]:
+    """By feature, in order: its candidates on edges and its ``most`` nearest among features, cheapest first."""
+    order = np.lexsort((candidates.distance, other < 0, own))
+    group = own[order]
+    place = np.arange(len(order)) - np.searchsorted(group, group)
+    kept = np.sort(order[(group >= 0) & ((place < most) | (other[order] < 0))])
+    options: dict[int, list[int]] = {}
+    for feature, number in zip(own[kept].tolist(), kept.tolist(), strict=True):
+        options.setdefault(feature, []).append(number)
+    return sorted(options.items())
+
+
+def _matched(matches: _Matches, g: _Features, h: _Features) -> tuple[Ints, Floats]:
+    """Matches, then the features of the truth and of the prediction without one: numbers of roads in both maps (N, 2)
+    and positions (N, 2)."""
+    sides, left = ((g, matches.truth), (h, matches.prediction)), []
+    for own, numbers in sides:
+        free = np.ones(len(own.points), bool)
+        free[numbers[numbers >= 0]] = False
+        left.append(np.flatnonzero(free))
+    count, first = len(matches.truth), len(matches.truth) + len(left[0])
+    orders = np.zeros((first + len(left[1]), 2), np.int64)
+    for side, (own, numbers) in enumerate(sides):
+        orders[:count, side] = np.append(own.orders, ON_EDGE)[numbers]  # -1 is the last
+    orders[count:first, 0], orders[first:, 1] = g.orders[left[0]], h.orders[left[1]]
+    at = np.where(matches.truth >= 0, matches.truth, len(g.points) + matches.prediction)
+    places = np.concatenate([g.points, h.points])[np.concatenate([at, left[0], len(g.points) + left[1]])]
+    return orders, places

@@ -61,15 +61,21 @@ def gap_closed_form(_: Evidence) -> float:
 
 
 def fragments_closed_form(_: Evidence) -> float:
-    """A road in n fragments, with pieces of 4, 2 and 1 pixels. At every cut one piece belongs to no fragment, so the
-    recall is a polynomial of second degree in the piece's length; its value at length 0 is compared with 1/n."""
+    """A road in n fragments of 100 pixels, matched in pieces of p. At every cut one piece is in no fragment, so the
+    recall is (1 + (n - 1) (1 - p / 100)²) / n², for every p; by the parabola through them it is 1/n at p = 0.
+    The precision is 1."""
     worst = 0.0
     for n in (2, 4, 8):
         size, cut = 100.0, 0.2
         whole = line((0, 0), (n * size, 0))
         parts = _joined(*(line((k * size + cut * (k > 0), 0), ((k + 1) * size, 0)) for k in range(n)))
-        coarse, half, fine = (opt_p(whole, parts, OptP(piece=p), repeats=1).agreement.recall for p in (4.0, 2.0, 1.0))
-        worst = max(worst, abs((coarse - 6 * half + 8 * fine) / 3 - 1 / n))  # the parabola through the three, at 0
+        recalls = {}
+        for piece in (20.0, 10.0, 5.0):
+            score = opt_p(whole, parts, OptP(piece=piece), repeats=1).agreement
+            expected = (1 + (n - 1) * (1 - piece / size) ** 2) / n**2
+            worst = max(worst, abs(score.recall - expected), abs(score.precision - 1))
+            recalls[piece] = score.recall
+        worst = max(worst, abs((recalls[20.0] - 6 * recalls[10.0] + 8 * recalls[5.0]) / 3 - 1 / n))
     return worst
 
 

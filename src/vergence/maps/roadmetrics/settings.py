@@ -10,11 +10,35 @@ import tyro
 from vergence.contract.data import EMBEDDED, Source
 from vergence.contract.inputs import Graph, Image
 from vergence.contract.settings import Metric, Settings, Variant
-from vergence.core.errors import VergenceError
+from vergence.core.errors import VergenceError, did_you_mean
 from vergence.maps.roadmetrics import ABOUT
 from vergence.maps.settings import NAMES, Errors, Measures, Unit, parity
 
 Window = tuple[float, float, float, float]
+
+SIDE, BORDER = 8192.0, 260.0
+"""The published protocol, in pixels: the side of a city's window, and the border that is left out of it."""
+CORNERS = dict.fromkeys(
+    ("amsterdam", "denver", "kansas city", "la", "montreal", "new york", "paris", "pittsburgh", "saltlakecity",
+     "san diego", "tokyo", "toronto", "vancouver"),
+    (-4096.0, -4096.0),
+) | {"boston": (4096.0, -4096.0), "chicago": (-4096.0, -8192.0)}  # fmt: skip
+"""Left and top of the windows of the 15 cities, by the names of their files."""
+
+
+def published_window(city: str) -> Window:
+    """The part of a city that the paper's scores are of: left, top, right, bottom, in pixels. Case, spaces and
+    underscores of the name do not matter."""
+    corners = {_letters(name): corner for name, corner in CORNERS.items()}
+    if _letters(city) not in corners:
+        known = did_you_mean(city, CORNERS)
+        raise VergenceError(f"no window is published for the map {city!r}{known}; --data.window takes its own")
+    left, top = corners[_letters(city)]
+    return left + BORDER, top + BORDER, left + SIDE - BORDER, top + SIDE - BORDER
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalpha, name.lower()))
 
 
 @dataclass(frozen=True)
@@ -34,8 +58,9 @@ class Maps:
     """Unit of the files. Degrees are longitude and latitude."""
     metres_a_pixel: float = 0.6
     """metres, degrees: the size of a pixel. Published tolerances are for 60 cm."""
-    window: Window | None = None
-    """Compare only inside this window: left, top, right, bottom, in pixels."""
+    window: Window | Literal["published"] | None = None
+    """Compare only inside this window: left, top, right, bottom, in pixels. published: that of each of the paper's 15
+    cities, by name."""
     cities: int = 2
     """embedded and maps: number of cities (or crops of each map) to inject mistakes into."""
     blocks: int = 6
@@ -50,8 +75,12 @@ class Maps:
             raise VergenceError(f"metres_a_pixel and crop are above 0, got {self.metres_a_pixel} and {self.crop}")
         if self.cities < 1 or self.blocks < 4:
             raise VergenceError(f"there are cities >= 1 with blocks >= 4, got {self.cities} and {self.blocks}")
-        if self.window is not None and not (self.window[0] < self.window[2] and self.window[1] < self.window[3]):
+        if isinstance(self.window, tuple) and not (self.window[0] < self.window[2] and self.window[1] < self.window[3]):
             raise VergenceError(f"a window is left, top, right, bottom, got {self.window}")
+
+    def window_of(self, name: str) -> Window | None:
+        """The window of the map with this name."""
+        return published_window(name) if self.window == "published" else self.window
 
 
 @dataclass(frozen=True)
@@ -90,8 +119,7 @@ class Inputs:
 
 PRESETS = {
     "tiny": Config(),
-    # Windows of 8192 pixels around the origin without a border of 260; 15 cities.
-    "paper": Config(Maps("roadtracer:data", window=(-3836.0, -3836.0, 3836.0, 3836.0))),
+    "paper": Config(Maps("roadtracer:data", window="published")),
 }
 VARIANTS = {
     "interruptions": Variant("interruptions", {"errors.kind": "interruptions"}),

@@ -40,11 +40,15 @@ class Prepared:
 
     def __getitem__(self, index: int) -> Pair:
         pair = in_pixels(self.data[index], self.settings.unit, self.settings.metres_a_pixel)
-        window = self.settings.window
+        window = self.settings.window_of(pair.name)
         if window is None:
             return pair
-        prediction = pair.prediction.inside(*window) if pair.prediction is not None else None
-        return replace(pair, truth=pair.truth.inside(*window), prediction=prediction)
+        truth, prediction = pair.truth.inside(*window), pair.prediction and pair.prediction.inside(*window)
+        if not truth and not prediction:
+            raise VergenceError(
+                f"the window {' '.join(f'{v:g}' for v in window)} holds no road of the map {pair.name!r}"
+            )
+        return replace(pair, truth=truth, prediction=prediction)
 
     def study_maps(self) -> list[Pair]:
         """Maps to inject mistakes into: whole cities, or crops of real maps."""

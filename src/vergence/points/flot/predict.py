@@ -23,9 +23,9 @@ from vergence.points.flot.settings import Config, Inputs
 
 Ctx = Context[Config, NoFacts]
 AT_ONCE = 4
+"""Batch size, in pairs of clouds."""
 BYTES_PER_MATCH = 20
 """Memory of transport for a pair of points, as measured."""
-"""Batch size, in pairs of clouds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,9 @@ class _Pair:
 
 def flows(ctx: Ctx, model: FLOT, inputs: Sequence[Inputs]) -> list[Flow]:
     """The flow of a user's clouds; pairs with equal numbers of points share a batch."""
-    pairs = [_Pair(read_cloud(i.first), read_cloud(i.second), i.axes, i.points) for i in inputs]
+    trained = ctx.config.data.points
+    counts = [trained if i.points is None else i.points for i in inputs]
+    pairs = [_Pair(read_cloud(i.first), read_cloud(i.second), i.axes, n) for i, n in zip(inputs, counts, strict=True)]
     by_size: dict[tuple[int, int], list[int]] = {}
     for index, pair in enumerate(pairs):
         p, q = pair.seen

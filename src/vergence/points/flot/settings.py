@@ -100,11 +100,12 @@ class Inputs:
     """The later cloud; it may have a different number of points."""
     axes: Axes = "camera"
     """Axes of the coordinates: camera is left, up, forward, as in training; lidar is forward, left, up."""
-    points: int = 8192
-    """Number of random points whose flow is computed; the others interpolate their three nearest (0: all)."""
+    points: int | None = None
+    """Number of random points whose flow is computed; the others interpolate their three nearest (0: all). By default
+    as many as the weights were trained with: neighbours have the right distances then."""
 
     def __post_init__(self) -> None:
-        if self.points < 0:
+        if self.points is not None and self.points < 0:
             raise VergenceError(f"points is at least 0, got {self.points}")
 
 

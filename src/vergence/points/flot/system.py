@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,8 +65,7 @@ class FLOTSystem(System[Config, NoFacts, FLOT, Drawn, Flow]):
         if not all(isinstance(tensor, Tensor) for tensor in weights.values()):
             raise VergenceError(f"{path} is not a checkpoint of FLOT's authors: its 'model' is not tensors by name")
         model = ModelConfig(iterations=iterations, average="guarded")
-        # The file does not say how many points it was trained with; 2048 is fast, and right for the first one.
-        return Config(model, Clouds(points=2048, scenes=600)), NoFacts(), from_published(weights)
+        return Config(model, Clouds(points=_points_of(path), scenes=600)), NoFacts(), from_published(weights)
 
     def losses(self, ctx: Ctx, model: FLOT, batch: Any) -> Mapping[str, Tensor]:
         """Eq. 9: the mean absolute error over the coordinates of all points whose flow is known."""
@@ -117,6 +117,13 @@ class FLOTSystem(System[Config, NoFacts, FLOT, Drawn, Flow]):
             rows.append(row)
         caption = "Held-out scenes: the second cloud, and the first one moved by the truth and by each network's flow."
         return [Artifact("image", picture(ctx.folder / "flows.png", rows, side=2.6), caption)]
+
+
+def _points_of(checkpoint: Path) -> int:
+    """The number of points that the authors trained with: only the name of the file says it, as in
+    ``model_8192.tar``."""
+    named = re.search(r"_(\d{3,6})$", checkpoint.stem)
+    return int(named[1]) if named else 2048
 
 
 def _embedded(asked: Clouds, split: str) -> Rigid | Streets:

@@ -18,7 +18,7 @@ from vergence.core.files import write_json, write_table
 from vergence.data.images import find_images, fitted, pictures_by_name
 from vergence.drawing.grid import Panel, grid
 from vergence.retrieval import page
-from vergence.retrieval.describe import Describer, described
+from vergence.retrieval.describe import Describer, described, read_picture
 from vergence.retrieval.lattqe.model import classic
 from vergence.retrieval.lattqe.settings import Config, Facts, Inputs
 from vergence.retrieval.layouts import matrix, read_descriptors
@@ -130,16 +130,19 @@ def _from_pictures(ctx: Ctx, extractor: Extractor, inputs: Inputs, trained: Trai
     chosen = replace(extractor, backbone=inputs.backbone, weights="") if inputs.backbone else extractor
     if inputs.backbone_weights:
         chosen = replace(chosen, weights=inputs.backbone_weights)
+    # All that can be refused is refused before a network is built.
+    pictures = [read_picture(path, chosen) for path in inputs.query]
+    paths = _pictures_in(inputs.gallery) if inputs.gallery is not None else []
     describer = Describer(chosen, ctx.device)
     if describer.note:
         ctx.progress.say(describer.note)
     index: Index | Shards
     skipped: tuple[str, ...] = ()
-    queries = torch.stack([describer.read(path) for path in inputs.query])
+    queries = torch.stack([describer(picture) for picture in pictures])
     if trained:  # before a gallery of thousands is described
         trained.check(queries.shape[1])
     if inputs.gallery is not None:
-        index, skipped = gallery_index(ctx, describer, inputs.gallery, inputs.kind, inputs.index)
+        index, skipped = _gallery_index(ctx, describer, inputs.gallery, paths, inputs.kind, inputs.index)
     elif Path(inputs.index).is_dir():
         index = Shards(Path(inputs.index), describer.made_by)
     else:
@@ -148,16 +151,20 @@ def _from_pictures(ctx: Ctx, extractor: Extractor, inputs: Inputs, trained: Trai
     return _Query(index, resolved, normalised(queries, "queries"), skipped)
 
 
-def gallery_index(
-    ctx: Ctx, describer: Describer, folder: Path, kind: Kind, keep: str = ""
-) -> tuple[Index | Shards, tuple[str, ...]]:
-    """Indexes all pictures of a folder, saved to a file or a folder of files if ``keep`` is set; unreadable pictures
-    are reported and left out."""
+def _pictures_in(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise VergenceError(f"{folder} is not a folder of pictures")
     paths = find_images(folder)
     if not paths:
         raise VergenceError(f"{folder} holds no pictures")
+    return paths
+
+
+def _gallery_index(
+    ctx: Ctx, describer: Describer, folder: Path, paths: Sequence[Path], kind: Kind, keep: str = ""
+) -> tuple[Index | Shards, tuple[str, ...]]:
+    """Indexes the pictures of a folder, saved to a file or a folder of files if ``keep`` is set; unreadable pictures
+    are reported and left out."""
     skipped: list[str] = []
 
     def parts() -> Iterator[tuple[Tensor, list[str]]]:

@@ -154,7 +154,7 @@ class Facts(Classes):
 
     def refuse_others(self, own: Sequence[str]) -> None:
         super().refuse_others(own)
-        if len(own) != self.classes:  # ImageNet's have no names here
+        if len(own) != self.classes:  # of more than a hundred the names are not kept
             raise VergenceError(f"the weights have {self.classes} classes, the data has {len(own)}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from vergence.contract.settings import NoFacts
 from vergence.contract.system import System
 from vergence.core.errors import VergenceError
 from vergence.data.layouts import read
+from vergence.reading.weights import load_state
+from vergence.tracking import siamse
 from vergence.tracking.crops import MEAN, STD
 from vergence.tracking.data import Clips, Tracks
 from vergence.tracking.layouts import LAYOUTS
@@ -28,7 +31,7 @@ from vergence.tracking.sesiam.claims import CLAIMS
 from vergence.tracking.sesiam.model import SiameseNetwork, configured
 from vergence.tracking.sesiam.pictures import draw
 from vergence.tracking.sesiam.predict import Followed
-from vergence.tracking.sesiam.settings import SETTINGS, SIZES, Config, Inputs, Sequences
+from vergence.tracking.sesiam.settings import SETTINGS, SIZES, Config, Inputs, ModelConfig, Sequences
 from vergence.tracking.settings import World
 from vergence.tracking.siamese import Tracker, together
 from vergence.tracking.synth import moving_digits
@@ -82,6 +85,15 @@ class SESiamSystem(System[Config, NoFacts, SiameseNetwork, Clips, Followed]):
             ) from None
         model.start_from(plain)
         return "starting from the ordinary network"
+
+    def load_published(self, path: Path) -> tuple[Config, NoFacts, dict[str, Tensor]]:
+        """SE-SiamFC as released, from a checkpoint of the authors' code."""
+        weights = load_state(path)
+        if f"{siamse.ROOT}conv1.basis" not in weights:
+            raise VergenceError(f"{path} is not a checkpoint of SE-SiamFC's authors: expected {siamse.ROOT}conv1.basis")
+        extent, stem_size = siamse.extents(weights)
+        model = ModelConfig(connection="correlation", extent=extent, stem_size=stem_size)
+        return Config(model), NoFacts(), siamse.renamed(weights, SIZES[model.size].scales)
 
     # Training ---------------------------------------------------------------------------------------------------------
 

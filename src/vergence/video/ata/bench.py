@@ -1,5 +1,4 @@
-"""Cost of alignment: against the published loop, part by part, within a block, and with growing clips; and the cost of
-reading clips.
+"""Cost of alignment: against the published loop, within a block, and with growing clips; and of reading a clip.
 
 ``python -m vergence.video.ata.bench FILE.png`` measures and draws how a block's time grows with frames and with
 patches, aligned and joint.
@@ -12,9 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vergence.contract.benchmark import Contest
-from vergence.contract.loader import InOrder
 from vergence.core.seeding import generator
 from vergence.data.video import Frame, open_video, write_video
 from vergence.drawing.figure import Growth, growth
@@ -33,46 +29,28 @@ from vergence.nn.video_vit import FactorisedBlock, JointBlock
 from vergence.ops.alignment import align, dealign, order, similarities
 from vergence.ops.assignment import assign, solve_with_scipy
 from vergence.reference import alignment as plain
-from vergence.video.data import Clips, Labelled, even_places, middle_clip
+from vergence.video.data import even_places, middle_clip
 from vergence.video.settings import ClipView
 
 CLIPS, FRAMES, SIDE, WIDTH, HEADS = 8, 16, 14, 768, 12
 SECONDS, RATE, HEIGHT, ACROSS = 10, 30, 256, 340
 """A Kinetics video, as it is usually stored."""
-VIDEOS, DRAWS = 4, 32
-"""Number of video files, and of training clips read from them."""
 VIEW = ClipView()
 
 
 def contests() -> Iterator[Contest]:
-    """Alignment as a whole and in parts, blocks of ViT-B, forward, and clips read from 10 seconds of 340 x 256."""
+    """Alignment, its matches, blocks of ViT-B, forward, and a clip read from 10 seconds of 340 x 256."""
     title = "align and de-align 8 x 16 frames of 14 x 14 patches"
     yield Contest("alignment", title, _lazy(_whole), {"published loop": _lazy(_published)})
-    rivals = {"pair by pair": _lazy(_similar_in_turn)}
-    yield Contest("similarities", "similarities of 8 x 15 pairs", _lazy(_similar), rivals)
     for kind in ("moving", "random"):
-        rivals = {
-            "SciPy, one after another": _lazy(_scipy, kind),
-            "greedy": _lazy(_solved, kind, "greedy"),
-            "Sinkhorn": _lazy(_solved, kind, "sinkhorn"),
-        }
-        title = f"120 matches of 196 {kind} patches"
-        yield Contest(f"matches-{kind}", title, _lazy(_solved, kind, "exact"), rivals)
-    rivals = {"one-hot matrices": _lazy(_one_hot)}
-    yield Contest("gathers", "gathers, there and back", _lazy(_gathers), rivals)
-    rivals = {"not aligned": _lazy(_attention, False)}
-    yield Contest("attention", "temporal attention, aligned", _lazy(_attention, True), rivals)
-    for frames in (2, 4, 8, 16):
+        rivals = {"SciPy, one after another": _lazy(_scipy, kind)}
+        yield Contest(f"matches-{kind}", f"120 matches of 196 {kind} patches", _lazy(_solved, kind), rivals)
+    for frames in (8, 16):
         rivals = {"joint attention": _lazy(block, "joint", frames, SIDE)}
-        if frames == 8:
-            rivals["factorised"] = _lazy(block, "factorised", frames, SIDE)
         title = f"ViT-B block of ATA, {frames} frames of 14 x 14 patches"
         yield Contest(f"block-{frames}", title, _lazy(block, "ata", frames, SIDE), rivals)
     rivals = {"every frame decoded": _decoded_whole, "decoded by seeking, scaled afterwards": _scaled_afterwards}
     yield Contest("clip", "a clip of 8 frames, 32 apart, of 10 s of video", _clip, rivals)
-    # Includes starting the worker processes.
-    rivals = {"by the process that trains": partial(_drawn, 0)}
-    yield Contest("training-clips", f"{DRAWS} training clips read by 2 processes", partial(_drawn, 2), rivals)
 
 
 def _lazy(make: Callable[..., Callable[[], Any]], *arguments: Any) -> Callable[[], Any]:
@@ -116,23 +94,8 @@ def _published() -> Callable[[], Any]:
     return partial(plain.aligned, _features("moving"))
 
 
-def _similar() -> Callable[[], Any]:
-    return partial(similarities, _features("moving"))
-
-
-def _similar_in_turn() -> Callable[[], Any]:
-    x = _features("moving")
-
-    def run() -> None:
-        for clip in x:
-            for before, current in pairwise(clip):
-                F.normalize(before, dim=-1) @ F.normalize(current, dim=-1).t()
-
-    return run
-
-
-def _solved(kind: str, method: Any) -> Callable[[], Any]:
-    return partial(assign, similarities(_features(kind)), method)
+def _solved(kind: str) -> Callable[[], Any]:
+    return partial(assign, similarities(_features(kind)))
 
 
 def _scipy(kind: str) -> Callable[[], Any]:
@@ -140,31 +103,7 @@ def _scipy(kind: str) -> Callable[[], Any]:
     return partial(solve_with_scipy, values, torch.empty(values.shape[:2], dtype=torch.int64))
 
 
-def _gathers() -> Callable[[], Any]:
-    x = _features("moving")
-    places = order(x)
-    return lambda: dealign(align(x, places), places)
-
-
-def _one_hot() -> Callable[[], Any]:
-    x = _features("moving")
-    matrices = F.one_hot(order(x), SIDE**2).float()
-
-    def run() -> Tensor:
-        there = torch.stack([plain.dealign(*pair) for pair in zip(x, matrices, strict=True)])
-        return torch.stack([plain.dealign(*pair) for pair in zip(there, matrices.mT, strict=True)])
-
-    return run
-
-
 # Within a block ------------------------------------------------------------------------------------------------------
-
-
-def _attention(aligned: bool) -> Callable[[], Any]:
-    """Temporal attention on two clips, along a known order or at fixed positions."""
-    x = _features("moving")[:2]
-    attention = TemporalAttention(WIDTH, HEADS).eval().requires_grad_(False)
-    return partial(attention, x, order(x) if aligned else None)
 
 
 @cache
@@ -218,15 +157,15 @@ def crossing(times: Mapping[str, Sequence[tuple[int, float]]]) -> str:
 
 
 @cache
-def _files() -> tuple[Path, ...]:
-    """Video files with a moving texture, in a temporary folder of this process."""
+def _file() -> Path:
+    """A video file with a moving texture, in a temporary folder of this process."""
     folder = Path(tempfile.mkdtemp(prefix="vergence-bench-"))
     atexit.register(shutil.rmtree, folder, True)
-    return tuple(write_video(folder / f"{n}.mp4", _moving(n), RATE) for n in range(VIDEOS))
+    return write_video(folder / "moving.mp4", _moving(), RATE)
 
 
-def _moving(seed: int) -> Iterator[Frame]:
-    random = np.random.default_rng(seed)
+def _moving() -> Iterator[Frame]:
+    random = np.random.default_rng(0)
     coarse = random.integers(0, 256, (40, 60, 3), dtype=np.uint8).repeat(12, 0).repeat(12, 1)
     for step in range(SECONDS * RATE):
         top, left = step % (len(coarse) - HEIGHT), (2 * step) % (coarse.shape[1] - ACROSS)
@@ -234,18 +173,18 @@ def _moving(seed: int) -> Iterator[Frame]:
 
 
 def _clip() -> Any:
-    video = open_video(_files()[0])
+    video = open_video(_file())
     return middle_clip(VIEW, video, even_places(VIEW, video))
 
 
 def _decoded_whole() -> Any:
-    video = open_video(_files()[0])
+    video = open_video(_file())
     frames = np.stack(list(video))[even_places(VIEW, video)]
     return _cut(frames)
 
 
 def _scaled_afterwards() -> Any:
-    video = open_video(_files()[0])
+    video = open_video(_file())
     return _cut(video.at(even_places(VIEW, video)))
 
 
@@ -255,28 +194,6 @@ def _cut(frames: Frame) -> Any:
     scaled = F.interpolate(pixels, (height, width), mode="bilinear", antialias=True)
     left = (width - VIEW.size) // 2
     return (scaled[..., left : left + VIEW.size] - 0.5) / 0.5
-
-
-@dataclass(frozen=True)
-class _Draws:
-    """A fixed number of training clips, so that a pass ends and reads nothing beyond it."""
-
-    clips: Clips
-
-    def __getitem__(self, index: int) -> Any:
-        return self.clips.draw(index % VIDEOS, generator("bench", index))
-
-    def __len__(self) -> int:
-        return DRAWS
-
-    @staticmethod
-    def collate(samples: list[Any]) -> Any:
-        return Clips.collate(samples)
-
-
-def _drawn(workers: int) -> Any:
-    data = _Draws(Clips(Labelled(_files(), (0,) * VIDEOS, ("moves",)), VIEW))
-    return list(InOrder(data, range(DRAWS), 4, workers))
 
 
 if __name__ == "__main__":
