@@ -84,14 +84,15 @@ class DeepCoverSystem(System[Config, Facts, Classifier, Planted, Explanations]):
     # Use --------------------------------------------------------------------------------------------------------------
 
     def evaluate(self, ctx: Ctx, model: Classifier, data: Planted) -> Mapping[str, float]:
-        """Explains every picture that the classifier gets right (every one, if the right answer is not known)."""
+        """Explains every picture that the classifier gets right (every one, if the right answer is not known); while
+        it is being trained, its accuracy is enough."""
         ctx.facts.refuse_others(data.classes)
         right, rows = [], []
         for number, (images, labels, regions) in enumerate(ctx.batches(data, 1, "explaining")):
             known, answer = int(labels), int(model(images).argmax())
             right.append(math.nan if known == UNKNOWN else float(answer == known))
             pasted = known == UNKNOWN or data.trigger or bool(regions.any()) or not _has_regions(data)
-            if pasted and known in (UNKNOWN, answer):
+            if ctx.stage != "validate" and pasted and known in (UNKNOWN, answer):
                 source = generator("explain", ctx.config.seed, ctx.rank, number, device=ctx.device)
                 rows.append(_scores(ctx, model, images[0], regions[0], source))
         rows, right = ctx.gather(rows), [value for value in ctx.gather(right) if not math.isnan(value)]
@@ -100,6 +101,9 @@ class DeepCoverSystem(System[Config, Facts, Classifier, Planted, Explanations]):
         if right:
             metrics["accuracy"] = 100 * _mean(right)
         return metrics | {"explained": float(len(rows))}
+
+    def judged_by(self, config: Config) -> str:
+        return "accuracy"
 
     def needs_model(self, inputs: Inputs) -> bool:
         """Never: without weights, EfficientNet-Lite or the named classifier is explained."""
