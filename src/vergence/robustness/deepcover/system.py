@@ -98,9 +98,7 @@ class DeepCoverSystem(System[Config, Facts, Classifier, Planted, Explanations]):
         rows, right = ctx.gather(rows), [value for value in ctx.gather(right) if not math.isnan(value)]
         names = dict.fromkeys(name for row in rows for name in row) or dict.fromkeys(("iou", "size", "deletion"))
         metrics = {name: _mean([row[name] for row in rows if name in row]) for name in names}
-        if right:
-            metrics["accuracy"] = 100 * _mean(right)
-        return metrics | {"explained": float(len(rows))}
+        return metrics | {"accuracy": 100 * _mean(right), "explained": float(len(rows))}
 
     def judged_by(self, config: Config) -> str:
         return "accuracy"
