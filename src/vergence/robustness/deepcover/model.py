@@ -28,6 +28,8 @@ from vergence.robustness.explainers import hidden_windows
 from vergence.robustness.sufficiency import Sufficient, sufficient
 
 Explainer = Callable[[Subject, int, torch.Generator], Tensor]
+Draw = Callable[[Subject, Tensor, torch.Generator], tuple[Tensor, Tensor]]
+"""Masks of the given shares, as they are stored, and the picture behind them."""
 BASELINES: Mapping[str, Explainer] = {
     "rise": explainers.rise,
     "occlusion": explainers.occlusion,
@@ -88,7 +90,8 @@ def generate_suite(subject: Subject, settings: Explain, generator: torch.Generat
     answer and shrinks after one that changed it, so that about half of them pass. Several chains adapt independently:
     within a chain a mutant depends on the one before, so only mutants of different chains share a batch."""
     height, width = subject.size
-    draw = {"block": _windows, "grid": partial(_grids, settings.cells), "pixel": _pixels}[settings.masks]
+    kinds: dict[str, Draw] = {"block": _windows, "grid": partial(_grids, settings.cells), "pixel": _pixels}
+    draw = kinds[settings.masks]
     shares = torch.full((min(settings.chains, settings.queries),), settings.sigma, dtype=torch.float64)
     drawn, failed = [], []
     for start in range(0, settings.queries, settings.chains):
