@@ -82,13 +82,18 @@ def _spread(length: int, count: int) -> list[int]:
 
 
 def superpixels(image: Tensor, most: int = SEGMENTS) -> Tensor:
-    """SLIC's segments of a picture (C, H, W), (H, W) from 0 on."""
+    """SLIC's segments of a picture (C, H, W), (H, W) from 0 on; cells of a grid where it merges nearly everything, as
+    in noise."""
     from skimage.segmentation import slic
 
     pixels = image.detach().float().cpu().permute(1, 2, 0).numpy()
     count = max(min(most, pixels.shape[0] * pixels.shape[1] // 32), 2)
-    labels = slic(pixels, n_segments=count, compactness=10, start_label=0, channel_axis=-1)
-    return torch.from_numpy(labels).unique(return_inverse=True)[1].view(labels.shape).to(image.device)
+    labels = torch.from_numpy(slic(pixels, n_segments=count, compactness=10, start_label=0, channel_axis=-1))
+    if len(labels.unique()) < max(count // 4, 2):
+        cells = math.ceil(math.sqrt(count))
+        down, across = (torch.arange(extent) * cells // extent for extent in labels.shape)
+        labels = cells * down[:, None] + across
+    return labels.unique(return_inverse=True)[1].view(labels.shape).to(image.device)
 
 
 def _worth(subject: Subject, segments: Tensor, coalitions: Tensor) -> Tensor:

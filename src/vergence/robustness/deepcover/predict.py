@@ -31,6 +31,8 @@ from vergence.robustness.sufficiency import deletion, insertion
 Ctx = Context[Config, Facts]
 LONGEST = 256
 """Longest side of a picture for a classifier that takes any size."""
+SEARCH = 20
+"""Queries that find the end of a sufficient set in its last step, at most; and what is asked of the set itself."""
 DRAWN = 4
 """Pictures that are summarised and drawn."""
 
@@ -95,19 +97,20 @@ def explanations(ctx: Ctx, model: Classifier | None, inputs: Inputs) -> Explanat
     named = _classifier(ctx, model, inputs)
     pictures, left_out = _pictures(inputs, named.side)
     methods = inputs.chosen()
-    total = len(pictures) * sum(2 + each.queries + 2 * inputs.curves for each in methods)
+    costs = [2 + each.queries + round(1 / each.step) + SEARCH + 2 * (inputs.curves + 1) for each in methods]
+    total = len(pictures) * sum(costs)
     task, before = ctx.progress.start("queries", total), 0
     rows = []
     for number, (name, picture) in enumerate(pictures.items()):
         image = ctx.to_device(scaled(picture))
         row: dict[str, list[Any]] = {}
-        for settings in methods:
+        for settings, cost in zip(methods, costs, strict=True):
             box = BlackBox(named.classifier, BATCH, named.name, partial(_asked, ctx, task, before, name))
             subject = Subject.of(box, image, settings.background, name)
             source = generator("explain", inputs.seed, number, settings.method, device=ctx.device)
             for key, value in _row(explained(subject, settings, source), inputs.curves).items():
                 row.setdefault(key, []).append(value)
-            before += 2 + settings.queries + 2 * inputs.curves
+            before += cost
         rows.append(row)
     ctx.progress.finish(task)
     return _together(named, inputs, pictures, rows, left_out)

@@ -306,6 +306,11 @@ SETTINGS = Settings(
     ),
     reported=REPORTED,
     published={"paper": Published({"classes": 1000}, (1, 1000), parameters=138_357_544)},
-    learns=Learns("cross_entropy", steps=40, share=0.9, changes={}),
+    learns=Learns(
+        "cross_entropy",
+        steps=40,
+        share=0.9,
+        changes={"data.count": 70, "data.things": 1, "data.pictures": 7, "explain.queries": 30},
+    ),
     minutes=0.5,
 )
