@@ -1,4 +1,4 @@
-"""Counts of masks and measures of fault localisation, against loops over tests and the equations as they are written."""
+"""Counts of masks and measures of fault localisation, against loops over tests and the equations as written."""
 
 import pytest
 import torch
@@ -45,6 +45,8 @@ def test_packed_masks_are_counted_as_one_by_one(count, length):
     assert words.shape == (count, -(-length // 64))
     assert torch.equal(unpacked(words, length), masks)
     assert torch.equal(bit_counts(words, length), masks.long().sum(0))
+    chosen = torch.rand(count, generator=drawn(1)) < 0.4
+    assert torch.equal(bit_counts(words, length, chosen), masks[chosen].long().sum(0))
 
 
 def test_the_counts_of_long_rows_are_those_of_their_blocks():

@@ -75,10 +75,11 @@ def test_what_is_no_picture_is_refused(picture):
 
 def test_labels_arrays_and_probabilities_are_answers_too():
     picture = white()
-    for classifier in (lambda x: bright(x).argmax(1), lambda x: bright(x).numpy(), lambda x: bright(x).argmax(1).tolist(),
-                       lambda x: bright(x).softmax(1)):  # fmt: skip
+    labels = Subject.of(lambda x: bright(x).argmax(1), picture)
+    answers = (lambda x: bright(x).numpy(), lambda x: bright(x).argmax(1).tolist(), lambda x: bright(x).softmax(1))
+    for classifier in answers:
         assert Subject.of(classifier, picture).label == 1
-    assert Subject.of(lambda x: bright(x).argmax(1), picture).chance == 1
+    assert (labels.label, labels.chance) == (1, 1)
     scores = bright(picture[None])
     torch.testing.assert_close(chances_of(scores, 1), chances_of(scores.softmax(1), 1))
 

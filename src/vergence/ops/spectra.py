@@ -18,7 +18,7 @@ from torch import Tensor
 
 Executed = Literal["masked", "visible"]
 """What "executed" means for a pixel of a masked picture: that it is masked, or that it is still visible."""
-BLOCK = 256
+BLOCK = 196
 """Words of a row that are added at a time, so that what is being added stays in the cache."""
 
 
@@ -73,33 +73,36 @@ def unpacked(words: Tensor, length: int) -> Tensor:
     return torch.from_numpy(bits.view(np.bool_))
 
 
-def bit_counts(words: Tensor, length: int) -> Tensor:
-    """How many of the :func:`packed` masks (m, w) mark each element, (length,), int64."""
+def bit_counts(words: Tensor, length: int, chosen: Tensor | None = None) -> Tensor:
+    """How many of the :func:`packed` masks (m, w) mark each element, (length,), int64; of the ``chosen`` (m,) ones, if
+    they are given."""
     rows = words.numpy().view(np.uint64)
-    parts = [_added(rows[:, start : start + BLOCK]) for start in range(0, rows.shape[1], BLOCK)]
+    which = np.arange(len(rows)) if chosen is None else chosen.nonzero().flatten().numpy()
+    parts = [_added(rows[which, start : start + BLOCK]) for start in range(0, rows.shape[1], BLOCK)]
     return torch.from_numpy(np.concatenate(parts)[:length].astype(np.int64))
 
 
 def _added(rows: np.ndarray) -> np.ndarray:
     """Sums over rows (m, w) of words, by bit, (64 w,). Three rows of one weight become one of that weight (their sum
     without carries) and one of twice the weight (the carries), until every weight has a single row."""
-    total, weight = np.zeros(64 * rows.shape[1], np.int32), 0
+    width = rows.shape[1]
+    total, weight = np.zeros(64 * width, np.int32), 0
     while len(rows):
-        carries = []
+        carries, count = np.empty((len(rows) // 2 + 1, width), np.uint64), 0
         while len(rows) > 1:
             third = max(len(rows) // 3, 1)
             a, b, c = rows[:third], rows[third : 2 * third], rows[2 * third : 3 * third]
-            sums = a ^ b
-            both = a & b
+            rest, both = rows[3 * third :], carries[count : count + third]
+            rows, count = np.empty((third + len(rest), width), np.uint64), count + third
+            sums, rows[third:] = rows[:third], rest
+            np.bitwise_and(a, b, out=both)
+            np.bitwise_xor(a, b, out=sums)
             if len(c):
                 both |= c & sums
                 sums ^= c
-            carries.append(both)
-            rest = rows[3 * third :]
-            rows = np.concatenate([sums, rest]) if len(rest) else sums
         bits = np.unpackbits(np.ascontiguousarray(rows[0]).view(np.uint8), bitorder="little")
         total += bits.astype(np.int32) << weight
-        rows, weight = (np.concatenate(carries) if carries else rows[:0]), weight + 1
+        rows, weight = carries[:count], weight + 1
     return total
 
 

@@ -80,7 +80,7 @@ class Suite:
 
     def _counts(self, chosen: Tensor) -> Tensor:
         if self.words is not None:
-            return bit_counts(self.words[chosen], self.height * self.width).view(self.height, self.width)
+            return bit_counts(self.words, self.height * self.width, chosen).view(self.height, self.width)
         assert self.windows is not None
         return window_counts(self.windows[chosen], self.height, self.width)
 
