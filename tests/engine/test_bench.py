@@ -44,7 +44,7 @@ def test_a_process_that_waits_for_its_core_sees_it(monkeypatch):
 
 
 def test_memory_is_that_of_each_contestant(monkeypatch):
-    monkeypatch.setattr(bench, "child_peak", lambda target, system, contest, rival: 100_000 if rival else 20_000)
+    monkeypatch.setattr(bench, "child_peaks", lambda target, cases: [100_000 if case[-1] else 20_000 for case in cases])
     assert bench.memory("snl", Contest("sum", "a sum", int, {"dense": int}))["dense"].ratio == 5
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from vergence.core.errors import VergenceError
-from vergence.engine.memory import child_peak
+from vergence.engine.memory import child_peak, child_peaks
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +28,20 @@ def fails():
 def test_it_is_what_the_work_adds(megabytes, kept):
     found = child_peak("test_memory:holds", megabytes, kept) / 2**20
     assert abs(found - megabytes) < 2
+
+
+def test_several_are_measured_apart_from_each_other():
+    found = child_peaks("test_memory:holds", [(64, 0), (8, 64), (16, 0)])
+    assert all(abs(size / 2**20 - megabytes) < 2 for size, megabytes in zip(found, (64, 8, 16), strict=True))
+
+
+def fails_on(number):
+    return int if number else fails
+
+
+def test_the_one_that_fails_is_named():
+    with pytest.raises(VergenceError, match=r"memory of test_memory:fails_on\(0,\) could not .*: no such thing$"):
+        child_peaks("test_memory:fails_on", [(1,), (0,), (2,)])
 
 
 def test_work_that_fails_is_one_sentence():

@@ -8,7 +8,6 @@ from vergence.core.errors import VergenceError
 from vergence.metrics import Taken, rank
 from vergence.metrics import ranking as module
 from vergence.metrics.ranking import distances
-from vergence.metrics.rerank import rerank
 from vergence.reference import ranking as plain
 
 
@@ -79,27 +78,3 @@ def test_what_does_not_fit_is_refused():
 def test_distances_are_euclidean():
     a, b = torch.randn(3, 5).double(), torch.randn(4, 5).double()
     torch.testing.assert_close(distances(a, b), (a[:, None] - b).square().sum(-1).sqrt())
-
-
-@pytest.mark.parametrize(("k1", "k2"), [(6, 3), (5, 1), (9, 4)])
-def test_reranking_equals_the_plain_form(k1, k2):
-    source = torch.Generator().manual_seed(k1)
-    centres = torch.randn(5, 4, generator=source, dtype=torch.float64)
-    points = centres[torch.randint(0, 5, (40,), generator=source)]
-    points = points + 0.5 * torch.randn(40, 4, generator=source, dtype=torch.float64)
-    whole = (points[:, None] - points).square().sum(-1)
-    ours = rerank(whole, 8, k1, k2, 0.3)
-    torch.testing.assert_close(ours.numpy(), plain.rerank(whole.numpy(), 8, k1, k2, 0.3), rtol=1e-5, atol=1e-6)
-
-
-def test_reranking_with_the_whole_share_on_the_original_is_the_original_order():
-    points = torch.randn(30, 4)
-    whole = (points[:, None] - points).square().sum(-1)
-    assert torch.equal(rerank(whole, 5, 6, 3, 1.0).argsort(1), whole[:5, 5:].argsort(1))
-
-
-def test_reranking_refuses_what_does_not_fit():
-    with pytest.raises(VergenceError, match="distances among all pictures"):
-        rerank(torch.zeros(3, 4), 1)
-    with pytest.raises(VergenceError, match="k1=20"):
-        rerank(torch.zeros(9, 9), 2)

@@ -364,6 +364,16 @@ def test_a_pseudo_3d_network_takes_spatial_kernels_and_keeps_its_temporal_ones(i
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["p3d", "i3d", "tp"])
+def test_a_checkpoint_of_the_network_itself_is_loaded_as_it_is(name):
+    trained = filled(NETWORKS[name]()).state_dict()
+    old = {key: value for key, value in trained.items() if not key.endswith("num_batches_tracked")}
+    model = NETWORKS[name](at=["layer2.0"], insert=Nonlocal).double()
+    left = inflate(model, old)
+    assert all("after" in key or key.endswith("num_batches_tracked") for key in left)
+    assert all(torch.equal(value, old[key]) for key, value in model.state_dict().items() if key in old)
+
+
 def test_what_cannot_be_inflated_is_refused_in_a_sentence(image):
     with pytest.raises(VergenceError, match=r"'conv1.weight' is \(4, 3, 7, 7\), which cannot be inflated"):
         inflate(ResNet3d(3, (1, 2, 1), (4, 4, 8), stem="small"), image.state_dict())

@@ -75,6 +75,9 @@ def test_the_forms_that_are_raced_against_are_the_formulas_too(name):
     torch.testing.assert_close(DENSE[name](block, x, (3, 4)), FORMULAS[name](block, x, (3, 4)))
     if name == "cc":
         torch.testing.assert_close(two_products(block, x, (3, 4)), FORMULAS[name](block, x, (3, 4)))
+    if name == "chebysnl":
+        block = filled(ChebyshevNonlocal(8, order=4))
+        torch.testing.assert_close(DENSE[name](block, x, (3, 4)), FORMULAS[name](block, x, (3, 4)))
     if name == "cgnl":
         torch.testing.assert_close(stacked_powers(block, x, (3, 4)), FORMULAS[name](block, x, (3, 4)))
 
@@ -234,6 +237,64 @@ def test_criss_cross_twice_reaches_every_position_and_once_does_not():
         x = random(1, 8, 3, 4).requires_grad_()
         (grad,) = torch.autograd.grad(block(x)[0, :, 1, 2].sum(), x)
         assert (grad[0].abs().amax(0) > 0).sum() == reached
+
+
+class PublicCrissCross(nn.Module):
+    """Layers of the public CCNet code's ``CrissCrossAttention``, by its names; its formula, a position at a time."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.query_conv = nn.Conv2d(channels, channels // 8, 1)
+        self.key_conv = nn.Conv2d(channels, channels // 8, 1)
+        self.value_conv = nn.Conv2d(channels, channels, 1)
+        self.gamma = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        query, key, value = self.query_conv(x), self.key_conv(x), self.value_conv(x)
+        out = torch.zeros_like(x)
+        for i in range(x.shape[2]):
+            others = [a for a in range(x.shape[2]) if a != i]
+            for j in range(x.shape[3]):
+                keys, values = (torch.cat([t[:, :, others, j], t[:, :, i]], -1) for t in (key, value))
+                weight = torch.einsum("bc,bcn->bn", query[:, :, i, j], keys).softmax(-1)
+                out[:, :, i, j] = torch.einsum("bn,bcn->bc", weight, values)
+        return self.gamma * out + x
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (9, 12)])  # as a matrix, and by lines
+def test_weights_of_the_public_criss_cross_code_load_and_give_the_same(shape):
+    public, block = filled(PublicCrissCross(16)), filled(CrissCross(16, recurrence=2, bias=True))
+    counts = [sum(p.numel() for p in module.parameters()) for module in (public, block)]
+    assert counts[0] == counts[1] == 2 * (16 * 2 + 2) + 16 * 16 + 16 + 1
+    state = {f"module.head.cca.{name}": value for name, value in public.state_dict().items()}
+    block.load_public({"module.conv1.weight": torch.zeros(1), **state})
+    x = random(2, 16, *shape)
+    torch.testing.assert_close(block(x), public(public(x)))
+
+
+def test_weights_of_another_module_are_refused_as_criss_cross():
+    state = PublicCrissCross(16).state_dict()
+    for block, given, said in (
+        (CrissCross(16), state, "has no theta.bias, where query_conv.bias belongs: build it with bias=True"),
+        (CrissCross(8, bias=True), state, r"query_conv.weight of the public code is \(1, 8, 1, 1\) .* \(2, 16, 1, 1\)"),
+        (CrissCross(16, bias=True), {"query_conv.weight": state["query_conv.weight"]}, "gamma .* got missing"),
+        (CrissCross(16, bias=True), {"conv.weight": torch.zeros(1)}, "one criss-cross module .* found 0"),
+    ):
+        with pytest.raises(VergenceError, match=said):
+            block.load_public(given)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "concatenation", "relu"])
+def test_biases_are_added_to_embeddings_and_features(kernel):
+    block, x = filled(NonlocalBlock(6, 4, graph=Graph(kernel), filter=Neighbours, bias=True)), random(2, 12, 6)
+    query, key, z = (x @ layer.weight.mT + layer.bias for layer in (block.theta, block.phi, block.g))
+    if kernel == "concatenation":
+        m = ((query @ block.compare[0])[:, :, None] + (key @ block.compare[1])[:, None]).relu()
+    else:
+        m = (query @ key.mT).exp() if kernel == "gaussian" else query.relu() @ key.relu().mT
+    a = (m / m.sum(-1, keepdim=True)).nan_to_num()  # a position of degree zero attends to nothing
+    torch.testing.assert_close(block.operate(x), a @ z @ block.filter.w.weight.mT)
+    torch.testing.assert_close(block.affinity(x).dense(), a)
 
 
 def test_a_tied_chebyshev_block_is_the_free_one_with_multiples_of_one_matrix():

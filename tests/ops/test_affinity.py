@@ -3,8 +3,16 @@
 import pytest
 import torch
 
-from vergence.ops import CrissCrossAffinity, FactoredAffinity, SoftmaxAffinity, SortedAffinity, TiledAffinity
+from vergence.ops import (
+    CrissCrossAffinity,
+    FactoredAffinity,
+    SoftmaxAffinity,
+    SortedAffinity,
+    TiledAffinity,
+    crisscross,
+)
 from vergence.ops import affinity as affinities
+from vergence.ops.compact import SeriesAffinity
 
 
 def dense_affinity(u, v):
@@ -77,9 +85,11 @@ FORMS = {
     "factored by roots": lambda u, v: FactoredAffinity(u, v).by_roots(),
     "mirrored": FactoredAffinity.symmetric,
     "mirrored by rows": lambda u, v: affinities.MirroredAffinity(torch.cat([u, v], -1)).by_rows(),
+    "series": lambda u, v: SeriesAffinity(*numbers(u, v), (0.5, 0.3, -0.2)),
     "sorted": lambda u, v: SortedAffinity(*numbers(u, v), 0.5),
     "sorted by degree": lambda u, v: SortedAffinity(*numbers(u, v)).by_degree(),
     "criss-cross": lambda u, v: CrissCrossAffinity(u, v, (u.shape[-2] // 3, 3)),
+    "criss-cross of one column": lambda u, v: CrissCrossAffinity(u, v, (u.shape[-2], 1)),
     "criss-cross in 3D": lambda u, v: CrissCrossAffinity(u, v, (u.shape[-2] // 6, 2, 3)),
     "tiled": lambda u, v: TiledAffinity.normalised(u - 0.5, v - 0.5, "sigmoid"),
     "tiled gaussian": lambda u, v: TiledAffinity.normalised(u, v, "gaussian"),
@@ -95,6 +105,17 @@ def test_rows_are_rows_of_the_matrix_and_products_are_its_products(form, monkeyp
     torch.testing.assert_close(affinity.rows(index), affinity.dense()[..., index, :])
     z = torch.randn(2, 36, 7, dtype=torch.float64, requires_grad=True)
     same(affinity @ z, affinity.dense() @ z, (u, v, z))
+
+
+@pytest.mark.parametrize("series", [(0.5, 0.3), (0.5, 0.3, -0.2, 0.1)])
+def test_a_series_is_a_polynomial_for_one_column_and_factors_for_several(series):
+    u, v = numbers(*factors(n=36))
+    z = torch.randn(2, 36, 2, dtype=torch.float64, requires_grad=True)
+    affinity = SeriesAffinity(u, v, series)
+    expected = sum(c * (u * v.mT) ** k for k, c in enumerate(series))
+    torch.testing.assert_close(affinity.dense(), expected)
+    same(affinity @ z[..., :1], expected @ z[..., :1], (u, v, z))
+    same(affinity @ z, expected @ z, (u, v, z))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -151,11 +172,11 @@ def test_a_degree_beyond_half_precision_does_no_harm():
 
 
 def test_supports_are_rows_and_columns_and_squares():
-    cross = affinities.criss_cross((3, 4))
+    cross = crisscross.criss_cross((3, 4))
     assert cross.sum(-1).tolist() == [3 + 4 - 1] * 12
     assert cross[5].reshape(3, 4).int().tolist() == [[0, 1, 0, 0], [1, 1, 1, 1], [0, 1, 0, 0]]
-    assert affinities.criss_cross((2, 3, 4)).sum(-1).tolist() == [2 + 3 + 4 - 2] * 24
-    near = affinities.window((3, 4), 1)
+    assert crisscross.criss_cross((2, 3, 4)).sum(-1).tolist() == [2 + 3 + 4 - 2] * 24
+    near = crisscross.window((3, 4), 1)
     assert near[0].reshape(3, 4).int().tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
 
 

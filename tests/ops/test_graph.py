@@ -16,8 +16,9 @@ from vergence.ops import (
     compact,
     connect,
 )
-from vergence.ops.affinity import criss_cross, window
-from vergence.ops.graph import FEW, devectorise, vectorise
+from vergence.ops.compact import devectorise, vectorise
+from vergence.ops.crisscross import criss_cross, window
+from vergence.ops.graph import FEW
 from vergence.ops.graph import kernel as graph_kernel
 
 KERNELS = ("dot", "gaussian", "concatenation", "sigmoid", "relu", "softmaxes")

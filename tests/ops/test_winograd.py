@@ -87,3 +87,12 @@ def test_threads_and_modes_do_not_write_into_each_others_memory():
 def test_other_kernels_are_refused():
     with pytest.raises(ValueError, match="a side of 3 or 5, got 7"):
         tiled_kernel(normal(2, 2, 7, 7))
+
+
+def test_a_gradient_that_it_does_not_have_is_refused_in_a_sentence():
+    x, kernel = normal(1, 6, 9, 9), tiled_kernel(normal(4, 6, 3, 3))
+    plain = tiled_convolution(x, kernel)
+    with pytest.raises(ValueError, match="tiled_convolution has no gradient: call it under torch.no_grad"):
+        tiled_convolution(x.requires_grad_(), kernel)
+    with torch.no_grad():
+        assert torch.equal(tiled_convolution(x, kernel), plain)

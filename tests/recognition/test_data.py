@@ -9,7 +9,7 @@ from PIL import Image
 
 from recognition.snl import fixtures
 from vergence.core.errors import Several, VergenceError
-from vergence.recognition.data import LAYOUTS, Viewed, middle, read_cub
+from vergence.recognition.data import LAYOUTS, Viewed, middle, read_cub, read_lists
 from vergence.recognition.settings import PictureView
 
 
@@ -193,3 +193,56 @@ def test_the_region_is_what_the_middle_sees():
     picture[:, round(top) : round(top + side), round(left) : round(left + side)] = 1
     seen = middle(view, picture)
     assert seen[:, 1:-1, 1:-1].min() > 0.99
+
+
+def test_lists_name_pictures_labels_and_classes_after_their_folders(tmp_path):
+    fixtures.imagenet_lists(tmp_path)
+    training, testing = (read_lists(tmp_path, split) for split in ("train", "test"))
+    assert training.classes == testing.classes == ("n01440764", "n01443537")
+    assert [str(p.relative_to(tmp_path)) for p in testing.paths] == [
+        "val/n01440764_00000293.JPEG",
+        "val/n01443537_00000293.JPEG",
+    ]
+    assert testing.labels == (0, 1)
+    assert testing.split == "val"
+    assert training[1][0].shape == (3, 40, 52)
+
+
+def test_lists_of_one_folder_number_their_classes_and_may_have_pictures_in_a_folder(tmp_path):
+    (tmp_path / "images").mkdir()
+    for name in ("a,b.png", "c.png"):
+        Image.new("RGB", (9, 8)).save(tmp_path / "images" / name)
+    (tmp_path / "cub_train.list").write_text("a,b.png,1\nc.png,0\n")
+    data = read_lists(tmp_path, "train")
+    assert data.classes == ("0", "1")
+    assert [(p.name, label) for p, label in zip(data.paths, data.labels, strict=True)] == [("a,b.png", 1), ("c.png", 0)]
+
+
+def test_a_listed_picture_that_is_missing_is_refused_or_left_out_as_chosen(tmp_path):
+    fixtures.imagenet_lists(tmp_path)
+    gone = tmp_path / "val" / "n01443537_00000293.JPEG"
+    gone.unlink()
+    with pytest.raises(VergenceError, match="n01443537_00000293.JPEG does not exist, but .*imagenet_val.list lists it"):
+        read_lists(tmp_path, "val")
+    data = read_lists(tmp_path, "val", missing="skip")
+    assert data.labels == (0,)
+    assert len(data.skipped) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("imagenet_val.list", "val/a.JPEG\n", "line 1 of .*imagenet_val.list is not a file and its label"),
+        ("imagenet_val.list", "val/a.JPEG,-1\n", "line 1 of .* is not a file and its label, from 0 on"),
+        ("imagenet_val.list", "val/a.JPEG,2\n", "gives val/a.JPEG the label 2, but the training list has 0 to 1"),
+        ("imagenet_val.list", "../a.JPEG,1\n", "line 1 of .* names no file below the folder of the list"),
+        ("imagenet_val.list", "/etc/a.JPEG,1\n", "names no file below the folder of the list"),
+        ("imagenet_train.list", "train/a.JPEG,2\n", "the label 0 has no files in the training list"),
+        ("other_val.list", "val/a.JPEG,0\n", "several lists for 'val': imagenet_val.list, other_val.list"),
+    ],
+)
+def test_a_list_that_does_not_fit_is_refused_in_a_sentence(name, content, said, tmp_path):
+    fixtures.imagenet_lists(tmp_path)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(VergenceError, match=said):
+        read_lists(tmp_path, "val")

@@ -23,7 +23,7 @@ from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.progress import Progress
 from vergence.engine.choose import choose
 from vergence.engine.use import infer, judge
-from vergence.engine.weights import identify_file, load_file, origin
+from vergence.engine.weights import identify_file, load_any, origin
 from vergence.nn.probe import caught
 from vergence.runs.folder import Run
 from vergence.runs.machine import Machine
@@ -158,7 +158,7 @@ def load(what: str | Path | Run, weights: str | Path | None = None) -> Model:
     path = Path(what).expanduser()
     if not path.exists() and isinstance(what, str) and path.parent == Path() and not path.suffix:
         raise VergenceError(f"no system and no file {what!r}{did_you_mean(what, catalogue.names())}")
-    module, identity = load_file(path)
+    module, identity = load_any(path)
     return Model(catalogue.load(identity.system), identity, module, origin(path, identity))
 
 

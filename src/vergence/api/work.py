@@ -19,7 +19,7 @@ from vergence.contract.data import change_source
 from vergence.contract.system import AnySystem
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.progress import Progress
-from vergence.engine.bench import core_share, memory, race, refuse_if_busy
+from vergence.engine.bench import core_share, memories, race, refuse_if_busy
 from vergence.engine.execute import execute
 from vergence.engine.overhead import has_bare_loop, overhead
 from vergence.report.build import report_run, write_report
@@ -343,15 +343,14 @@ def _contests(
     name: str, rounds: int, threads: int, with_memory: bool, only: str, busy: bool, progress: Progress
 ) -> list[dict[str, Any]]:
     module = catalogue.bench(name)
-    listed = list(module.contests()) if module else []
+    listed = [c for c in (module.contests() if module else ()) if only == c.id or only in c.title]
+    held = memories(name, listed) if with_memory else {}
     rows = []
-    for contest in progress.track([c for c in listed if only == c.id or only in c.title], f"bench {name}"):
-        timed = race(contest, rounds, threads)
-        held = memory(name, contest) if with_memory else {}
-        for result in timed:
+    for contest in progress.track(listed, f"bench {name}"):
+        for result in race(contest, rounds, threads):
             if not busy:
                 refuse_if_busy(result.core)
-            sizes = held.get(result.rival)
+            sizes = held.get(contest.id, {}).get(result.rival)
             shown = {"memory": {"ours": sizes.ours, "theirs": sizes.theirs, "ratio": sizes.ratio} if sizes else None}
             rows.append({"system": name, **to_json(result), **shown})
     return rows

@@ -48,8 +48,9 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], cap
 
     shown = Table(header_style="bold")
     shown.caption, shown.caption_justify = escape(caption), "left"
+    short = all(len(row[0]) <= 30 for row in rows if row)  # names stay whole; sentences must leave room for numbers
     for number, column in enumerate(columns):
-        shown.add_column(escape(column), overflow="fold", no_wrap=number == 0)
+        shown.add_column(escape(column), overflow="fold", no_wrap=number == 0 and short)
     for row in rows:
         shown.add_row(*map(escape, row))
     out = console()

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from vergence.contract.data import EMBEDDED, Layout, Missing
 from vergence.core.errors import Several, VergenceError, did_you_mean
+from vergence.core.progress import Progress
 from vergence.data.archives import is_archive, unpacked
 
 T = TypeVar("T")
@@ -84,3 +85,9 @@ def left_out(gone: Sequence[str], missing: Missing) -> tuple[str, ...]:
     if gone and missing == "refuse":
         raise Several(gone)
     return tuple(gone)
+
+
+def say_left_out(progress: Progress, sentences: Iterable[str]) -> None:
+    """Report listed files that could not be read."""
+    for sentence in sentences:
+        progress.say(f"left out: {sentence}")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ import torch
 from vergence import catalogue
 from vergence.contract.benchmark import Contest
 from vergence.core.errors import VergenceError
-from vergence.engine.memory import child_peak
+from vergence.engine.memory import child_peaks
 
 LEAST = 0.05
 """Minimum seconds of one timing: short calls are repeated within it."""
@@ -72,12 +71,17 @@ def race(contest: Contest, rounds: int, threads: int = 1) -> list[Result]:
 
 
 def memory(system: str, contest: Contest) -> dict[str, Memory]:
-    """Peak memory of ours against each rival, each measured in its own process, two at a time."""
-    names = ("", *contest.rivals)
-    with ThreadPoolExecutor(2) as pool:
-        peaks = pool.map(lambda name: child_peak(f"{__name__}:contestant", system, contest.id, name), names)
-        held = dict(zip(names, peaks, strict=True))
-    return {rival: Memory(held[""], held[rival]) for rival in contest.rivals}
+    """Peak memory of ours against each rival, each measured in its own process."""
+    return memories(system, [contest])[contest.id]
+
+
+def memories(system: str, contests: Sequence[Contest]) -> dict[str, dict[str, Memory]]:
+    """:func:`memory` of several contests, by their ids: the processes share the imports."""
+    cases = [(system, contest.id, name) for contest in contests for name in ("", *contest.rivals)]
+    held = dict(zip(cases, child_peaks(f"{__name__}:contestant", cases), strict=True)) if cases else {}
+    return {
+        c.id: {rival: Memory(held[system, c.id, ""], held[system, c.id, rival]) for rival in c.rivals} for c in contests
+    }
 
 
 def contestant(system: str, contest: str, rival: str) -> Callable[[], Any]:

@@ -95,7 +95,7 @@ def load_model(path: Path) -> tuple[nn.Module, Identity]:
     return _filled(identity, tensors, path), identity
 
 
-def load_file(path: Path) -> tuple[nn.Module, Identity]:
+def load_any(path: Path) -> tuple[nn.Module, Identity]:
     """Like :func:`load_model`, for checkpoints of the authors of any system too: the file decides the system."""
     if _ours(path):
         return load_model(path)
@@ -104,7 +104,7 @@ def load_file(path: Path) -> tuple[nn.Module, Identity]:
 
 
 def load_model_of(system: AnySystem, path: Path) -> tuple[nn.Module, Identity]:
-    """Like :func:`load_file` for a file of this system; files of others are refused."""
+    """Like :func:`load_any` for a file of this system; files of others are refused."""
     name = system.about.name
     if _ours(path):
         model, identity = load_model(path)

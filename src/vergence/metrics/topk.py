@@ -22,3 +22,9 @@ def topk_accuracy(logits: Tensor, labels: Tensor, k: int = 1) -> float:
     index = torch.arange(logits.shape[1], device=logits.device)
     before = ~(logits <= correct) | ((logits == correct) & (index < labels[:, None]))
     return float((before.sum(1) < k).double().mean() * 100)
+
+
+def accuracies(scores: Tensor, labels: Tensor) -> dict[str, float]:
+    """Top-1 accuracy in percent, and Top-5 if there are more than five classes."""
+    found = {"top1": topk_accuracy(scores, labels)}
+    return found | ({"top5": topk_accuracy(scores, labels, 5)} if scores.shape[1] > 5 else {})

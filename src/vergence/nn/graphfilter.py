@@ -137,8 +137,10 @@ def matrices(layers: Iterable[nn.Module]) -> list[Tensor]:
     return [layer.weight.mT for layer in layers if isinstance(layer, nn.Linear)]
 
 
-def linear(inputs: int, outputs: int) -> nn.Linear:
-    """A 1x1 convolution over positions, initialised as in the authors' code."""
-    layer = nn.Linear(inputs, outputs, bias=False)
+def linear(inputs: int, outputs: int, bias: bool = False) -> nn.Linear:
+    """A 1x1 convolution over positions, initialised as in the authors' code; a bias starts at zero."""
+    layer = nn.Linear(inputs, outputs, bias=bias)
     nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    if bias:
+        nn.init.zeros_(layer.bias)
     return layer

@@ -44,12 +44,13 @@ class NonlocalBlock(nn.Module):
         filter: MakeFilter,
         embedded: bool = True,
         subsample: bool = False,
+        bias: bool = False,
         wiring: Wiring = "plain",
     ) -> None:
         """``inner`` is the width of the embeddings, half the channels unless given.
 
         Without ``embedded`` the kernel compares the features themselves. ``subsample`` max-pools keys and values by two
-        in every spatial direction (not in time).
+        in every spatial direction (not in time). ``bias`` adds biases to the embeddings and to ``Z = X W_g``.
         """
         super().__init__()
         inner = max(channels // 2, 1) if inner is None else inner
@@ -60,14 +61,14 @@ class NonlocalBlock(nn.Module):
             raise VergenceError("a graph that compares positions with themselves cannot sub-sample keys and values")
         self.channels, self.inner, self.graph = channels, inner, graph
         self.subsample, self.wiring = subsample, wiring
-        self.theta = linear(channels, inner) if embedded else None
-        self.phi = linear(channels, inner) if embedded else None
+        self.theta = linear(channels, inner, bias) if embedded else None
+        self.phi = linear(channels, inner, bias) if embedded else None
         if graph.kernel == "concatenation":  # w·[θ; φ], a scalar for each half
             width = inner if embedded else channels
             self.compare = nn.Parameter(torch.randn(2, width) / width**0.5)
         else:
             self.compare = None
-        self.g = linear(channels, inner)
+        self.g = linear(channels, inner, bias)
         self.filter = filter(inner, channels)
         self.norm = self.make_norm()
 
@@ -85,15 +86,15 @@ class NonlocalBlock(nn.Module):
     def operate(self, tokens: Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
         """F(A, Z) for tokens (B, N, C) on a grid of ``shape``, before the norm and the residual: (B, N, C)."""
         # One product for all three reads the tokens once, forward and backward.
-        weights = [*self._embeddings(), self.g.weight]
-        projected = F.linear(tokens, torch.cat(weights))
+        weights, biases = zip(*self._embeddings(), (self.g.weight, self.g.bias), strict=True)
+        projected = F.linear(tokens, torch.cat(weights), None if self.g.bias is None else torch.cat(biases))
         *embedded, z = torch.split_with_sizes(projected, [w.shape[0] for w in weights], -1)
         query, key = embedded or (tokens, tokens)
         return self.filter(self.connect(query, key, shape), z, self._seen(z, shape))
 
     def affinity(self, tokens: Tensor, shape: tuple[int, ...] | None = None) -> Affinity:
         """A for tokens (B, N, C), on a grid of ``shape``."""
-        query, key = [F.linear(tokens, w) for w in self._embeddings()] or (tokens, tokens)
+        query, key = [F.linear(tokens, *pair) for pair in self._embeddings()] or (tokens, tokens)
         return self.connect(query, key, shape)
 
     def connect(self, query: Tensor, key: Tensor, shape: tuple[int, ...] | None) -> Affinity:
@@ -133,14 +134,20 @@ class NonlocalBlock(nn.Module):
         self.theta = self.phi = self.compare = None
         return self
 
-    def _embeddings(self) -> tuple[Tensor, ...]:
-        """The weights that project tokens to queries and keys; empty where the tokens themselves are compared."""
+    def _embeddings(self) -> tuple[tuple[Tensor, Tensor | None], ...]:
+        """Weights and biases that project tokens to queries and keys; empty where the tokens themselves are
+        compared."""
         halves: tuple[Tensor, ...] = () if self.compare is None else self.compare.unsqueeze(1).unbind()
         if self.theta is None or self.phi is None:
-            return halves
-        if halves:  # w·(θ x) = (w θ)·x, one scalar per position
-            return halves[0] @ self.theta.weight, halves[1] @ self.phi.weight
-        return self.theta.weight, self.phi.weight
+            return tuple((half, None) for half in halves)
+        layers = (self.theta, self.phi)
+        if not halves:
+            return tuple((layer.weight, layer.bias) for layer in layers)
+        # w·(θ x + b) = (w θ)·x + w·b, one scalar per position
+        return tuple(
+            (half @ layer.weight, None if layer.bias is None else half @ layer.bias)
+            for half, layer in zip(halves, layers, strict=True)
+        )
 
     def _seen(self, tokens: Tensor, shape: tuple[int, ...] | None) -> Tensor:
         """The attended tokens: all of them (B, N, c), or max-pooled over cells (B, M, c)."""

@@ -36,7 +36,8 @@ from vergence.core.errors import VergenceError
 from vergence.nn.graphfilter import Cayley, Chebyshev, Differences, Neighbours, PrintedCayley, Stable, linear
 from vergence.nn.nonlocal_block import NonlocalBlock, Wiring
 from vergence.ops import Affinity, FactoredAffinity, Graph, compact
-from vergence.ops.graph import Kernel, devectorise, vectorise
+from vergence.ops.compact import SeriesAffinity, devectorise, vectorise
+from vergence.ops.graph import Kernel
 from vergence.ops.precision import wide
 
 NonlocalKernel = Literal["embedded-gaussian", "gaussian", "dot", "concatenation"]
@@ -206,16 +207,17 @@ class CrissCross(NonlocalBlock):
     """The criss-cross attention of Huang et al. (2019): row and column, ``recurrence`` times with shared weights.
 
     Embeddings have an eighth of the channels, values have all, and a scalar γ that starts at zero replaces BatchNorm.
-    Two passes reach every position of an image.
+    Two passes reach every position of an image. The public code of CCNet has biases (``bias=True``), and its weights
+    load with :meth:`load_public`; that of the keys adds the same to all scores of a position and cancels.
     """
 
-    def __init__(self, channels: int, inner: int | None = None, recurrence: int = 1) -> None:
+    def __init__(self, channels: int, inner: int | None = None, recurrence: int = 1, bias: bool = False) -> None:
         if recurrence < 1:
             raise VergenceError(f"criss-cross attention needs a recurrence of at least 1, got {recurrence}")
         inner = max(channels // 8, 1) if inner is None else inner
         graph = Graph("gaussian", support="criss-cross")
-        super().__init__(channels, inner, graph=graph, filter=lambda *_: _Look())
-        self.g = linear(channels, channels)
+        super().__init__(channels, inner, graph=graph, filter=lambda *_: _Look(), bias=bias)
+        self.g = linear(channels, channels, bias)
         self.recurrence = recurrence
 
     def make_norm(self) -> nn.Module:
@@ -225,6 +227,37 @@ class CrissCross(NonlocalBlock):
         for _ in range(self.recurrence):
             x = super().forward(x)
         return x
+
+    def load_public(self, state: Mapping[str, Tensor]) -> None:
+        """Load a criss-cross module of the public CCNet code, from its own state dict or from that of a whole network
+        (there it is ``head.cca``). The block must have been built with ``bias=True``."""
+        self.load_state_dict(public_criss_cross(state, self.state_dict()))
+
+
+_CCNET = {"query_conv": "theta", "key_conv": "phi", "value_conv": "g"}
+"""Layers of the public criss-cross module, and ours."""
+
+
+def public_criss_cross(state: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The only criss-cross module in a state dict of the public code, with the names and shapes of ``like``."""
+    modules = [name.removesuffix("query_conv.weight") for name in state if name.endswith("query_conv.weight")]
+    if len(modules) != 1:
+        raise VergenceError(f"expected one criss-cross module with a query_conv.weight, found {len(modules)}")
+    names = {"gamma": "norm.gamma"} | {
+        f"{layer}.{kind}": f"{ours}.{kind}" for layer, ours in _CCNET.items() for kind in ("weight", "bias")
+    }
+    loaded = {}
+    for name, ours in names.items():
+        name = modules[0] + name
+        if ours not in like:
+            raise VergenceError(f"the block has no {ours}, where {name} belongs: build it with bias=True")
+        shape = tuple(like[ours].shape)
+        theirs = (*shape, 1, 1) if ours.endswith("weight") else shape or (1,)  # 1x1 convolutions; γ is a vector
+        found = tuple(state[name].shape) if name in state else "missing"
+        if found != theirs:
+            raise VergenceError(f"{name} of the public code is {theirs} for this block, got {found}")
+        loaded[ours] = state[name].reshape(shape)
+    return loaded
 
 
 class CompactGeneralised(NonlocalBlock):
@@ -271,6 +304,7 @@ class CompactGeneralised(NonlocalBlock):
     def attention(self, x: Tensor, index: Tensor) -> Tensor:
         """The attention of positions, summed over groups and channels."""
         nodes = self.affinity(x.flatten(2).mT)
+        nodes = nodes.factored() if isinstance(nodes, SeriesAffinity) else nodes
         assert isinstance(nodes, FactoredAffinity)
         positions = x.shape[2:].numel()
         left, right = (t.unflatten(-2, (positions, -1)).sum(-2) for t in (nodes.left, nodes.right))  # (B, groups, N, r)
@@ -332,6 +366,7 @@ BLOCKS: Mapping[str, Callable[..., NonlocalBlock]] = {
     "cc": CrissCross,
     "cc-twice": partial(CrissCross, recurrence=2),
     "snl": SpectralNonlocal,
+    "snl-softmax": partial(SpectralNonlocal, affinity="softmax"),
     "gsnl": StableNonlocal,
     "chebysnl": ChebyshevNonlocal,
     "cayleysnl": PrintedCayleyNonlocal,

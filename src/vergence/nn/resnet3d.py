@@ -174,10 +174,12 @@ def inflate(network: nn.Module, state: Mapping[str, Tensor]) -> tuple[str, ...]:
 
     A kernel is spread evenly over time, so that its sum over time is the image kernel. A pseudo-3D network takes
     spatial kernels unchanged; its temporal ones keep their initial values. So do inserted blocks, and a classifier with
-    another number of classes.
+    another number of classes. A checkpoint of the network itself is loaded as it is.
     """
-    rename = getattr(network, "image_name", lambda name: name)
     own = network.state_dict()
+    rename = getattr(network, "image_name", str)
+    if all(name in state for name in own if name.endswith(".weight") and rename(name) != name):
+        rename = str  # the network's own names
     weights: dict[str, Tensor] = {}
     for name, weight in own.items():
         image = state.get(rename(name))

@@ -2,7 +2,6 @@
 
 from vergence.ops.affinity import (
     Affinity,
-    CrissCrossAffinity,
     DenseAffinity,
     FactoredAffinity,
     MirroredAffinity,
@@ -12,8 +11,10 @@ from vergence.ops.affinity import (
 )
 from vergence.ops.alignment import align, dealign
 from vergence.ops.assignment import assign, soft_assign
+from vergence.ops.compact import compact
 from vergence.ops.correlation import cross_correlation, nonparametric_scale_convolution, rescale
-from vergence.ops.graph import Graph, compact, connect
+from vergence.ops.crisscross import CrissCrossAffinity
+from vergence.ops.graph import Graph, connect
 from vergence.ops.graphfilter import cayley, chebyshev, laplacian_squared
 from vergence.ops.knn import gathered, nearest
 from vergence.ops.lowrank import LowRank, sampled

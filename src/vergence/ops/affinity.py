@@ -8,7 +8,7 @@ the graph is the product ``A @ z``:
 - :class:`FactoredAffinity` and :class:`MirroredAffinity`, its symmetric form, by two thin products, in time linear
   in N;
 - :class:`SortedAffinity`, for ``relu(a_i + b_j)``, by cumulative sums, in the time of a sort;
-- :class:`CrissCrossAffinity` along one axis at a time;
+- :class:`vergence.ops.crisscross.CrissCrossAffinity` along one axis at a time;
 - :class:`TiledAffinity`, for other symmetric kernels, a few rows at a time, again in memory linear in N;
 - :class:`DenseAffinity` from the matrix.
 
@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Literal, Protocol
 
 import torch
@@ -266,60 +265,6 @@ class SortedAffinity:
 
 
 @dataclass(frozen=True)
-class CrissCrossAffinity:
-    """Softmax over the positions that differ in at most one coordinate: in an image, those of the same row or column.
-
-    Scores are computed along one axis at a time, N·(H + W) of them in an image, and share one softmax. A position lies
-    on all of its axes; only the first one counts it.
-    """
-
-    query: Tensor  # (..., N, r)
-    key: Tensor  # (..., N, r)
-    shape: tuple[int, ...]
-    """Of the grid, with N positions in total."""
-
-    def __matmul__(self, z: Tensor) -> Tensor:
-        """``A @ z`` for ``z`` of shape (..., N, C)."""
-        axes = range(len(self.shape))
-        query = self.query * math.log2(math.e)  # for exp2: exp is slow where it underflows
-        scores = [product(self._lines(query, axis), self._lines(self.key, axis).mT) for axis in axes]  # (lines, L, L)
-        for score in scores[1:]:
-            itself = torch.eye(score.shape[-1], dtype=torch.bool, device=score.device)
-            score.masked_fill_(itself, -math.inf)
-        with torch.no_grad():
-            tops = [self._tokens(s.amax(-1, keepdim=True), axis, z) for axis, s in zip(axes, scores, strict=True)]
-            top = torch.stack(tops).amax(0)  # cancels, and keeps the powers from overflowing
-        # Divided by the degree after the products, which are narrower than the scores.
-        weights = [s.sub_(self._lines(top, axis)).exp2_() for axis, s in zip(axes, scores, strict=True)]
-        values = [self._lines(z, axis) for axis in axes]
-        total = [
-            self._tokens(product(w.to(v.dtype), v), axis, z) for axis, w, v in zip(axes, weights, values, strict=True)
-        ]
-        degree = [self._tokens(wide(w).sum(-1, keepdim=True), axis, z) for axis, w in zip(axes, weights, strict=True)]
-        return (sum(total[1:], total[0]) / sum(degree[1:], degree[0])).to(z.dtype)
-
-    def _lines(self, t: Tensor, axis: int) -> Tensor:
-        """Tokens (..., N, c) as lines along an axis: (lines, L, c)."""
-        grid = t.reshape(-1, *self.shape, t.shape[-1])
-        return grid.movedim(axis + 1, -2).flatten(0, -3)
-
-    def _tokens(self, lines: Tensor, axis: int, like: Tensor) -> Tensor:
-        """The inverse of :meth:`_lines`: (..., N, c)."""
-        others = [length for number, length in enumerate(self.shape) if number != axis]
-        grid = lines.unflatten(0, (-1, *others)).movedim(-2, axis + 1)
-        return grid.reshape(*like.shape[:-1], lines.shape[-1])
-
-    def rows(self, index: Tensor) -> Tensor:
-        """Rows of A for positions ``index`` (P,): (..., P, N)."""
-        scores = self.query[..., index, :] @ self.key.mT
-        return scores.masked_fill(~criss_cross(self.shape, scores.device)[index], -math.inf).softmax(-1)
-
-    def dense(self) -> Tensor:
-        """The N x N matrix itself."""
-        return self.rows(torch.arange(self.query.shape[-2], device=self.query.device))
-
-
-@dataclass(frozen=True)
 class TiledAffinity:
     """``A = D^-½ · ½(M + Mᵀ) · D^-½`` with ``M_ij = f(query_i·key_j)``, a few rows of M at a time.
 
@@ -422,30 +367,3 @@ def _symmetric_product(
     flat = (t.reshape(-1, *t.shape[-2:]) for t in (query, key, x, shift))
     found: Tensor = _SymmetricProduct.apply(*flat, kind)  # type: ignore[no-untyped-call]
     return found.reshape(x.shape)
-
-
-def criss_cross(shape: tuple[int, ...], device: torch.device | None = None) -> Tensor:
-    """Which pairs of positions of a grid differ in at most one coordinate, the diagonal included: (N, N), boolean."""
-    if len(shape) == 1:
-        return torch.ones(*shape, *shape, dtype=torch.bool, device=device)
-    same = _by_axis(shape, [torch.eye(length, dtype=torch.bool, device=device) for length in shape])
-    lines = [[other for number, other in enumerate(same) if number != axis] for axis in range(len(same))]
-    return _pairs(shape, reduce(torch.logical_or, [reduce(torch.logical_and, line) for line in lines]))
-
-
-def window(shape: tuple[int, ...], radius: int, device: torch.device | None = None) -> Tensor:
-    """Which pairs of positions of a grid are at most ``radius`` apart in every coordinate: (N, N), boolean."""
-    places = [torch.arange(length, device=device) for length in shape]
-    near = _by_axis(shape, [(place[:, None] - place).abs() <= radius for place in places])
-    return _pairs(shape, reduce(torch.logical_and, near))
-
-
-def _by_axis(shape: tuple[int, ...], tables: list[Tensor]) -> list[Tensor]:
-    """The table (L, L) of each axis, reshaped to broadcast to (*shape, *shape)."""
-    ones = [1] * len(shape)
-    sides = [[*ones[:axis], length, *ones[axis + 1 :]] for axis, length in enumerate(shape)]
-    return [table.reshape(side * 2) for table, side in zip(tables, sides, strict=True)]
-
-
-def _pairs(shape: tuple[int, ...], table: Tensor) -> Tensor:
-    return table.expand(*shape, *shape).reshape(math.prod(shape), math.prod(shape))

@@ -109,6 +109,8 @@ class _Reordered(torch.autograd.Function):
         ctx.save_for_backward(rows)
         ctx.shape = x.shape
         flat = x.reshape(-1, x.shape[-1])
+        if torch.compiler.is_compiling():  # a traced graph differentiates by its own rules, which know no ``out``
+            return flat.index_select(0, rows).view(shape)
         return torch.index_select(flat, 0, rows, out=room(flat.shape, flat)).view(shape)
 
     @staticmethod

@@ -15,7 +15,6 @@ The kernels, for the embedding ``q`` of the attending position and ``k`` of the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,18 +23,16 @@ from torch import Tensor
 
 from vergence.ops.affinity import (
     Affinity,
-    CrissCrossAffinity,
     DenseAffinity,
     FactoredAffinity,
     MirroredAffinity,
     SoftmaxAffinity,
     SortedAffinity,
     TiledAffinity,
-    criss_cross,
     product,
     reciprocal,
-    window,
 )
+from vergence.ops.crisscross import CrissCrossAffinity, criss_cross, window
 from vergence.ops.precision import full_precision, wide
 
 Kernel = Literal["dot", "gaussian", "concatenation", "sigmoid", "relu", "softmaxes"]
@@ -120,58 +117,6 @@ def embed(query: Tensor, key: Tensor, kind: Kernel) -> tuple[Tensor, Tensor]:
     if kind == "softmaxes":
         return query.softmax(-1), key.softmax(-2)
     return query, key
-
-
-def compact(
-    theta: Tensor,
-    phi: Tensor,
-    groups: int = 1,
-    kernel: Literal["dot", "rbf"] = "dot",
-    order: int = 2,
-    gamma: float = 1e-4,
-    normalise: Normalisation = "none",
-) -> FactoredAffinity:
-    """The graph of the compact generalised nonlocal block: a node for every channel of every position. Differentiable.
-
-    Embeddings (..., N, m) become (..., groups, N·m/groups) nodes, and two nodes of a group are compared by the product
-    ``t p`` of their values, or by ``exp(-γ (t - p)²)`` with ``t² = p² = 1`` as its authors put it:
-    ``exp(-2γ) exp(2γ t p)``, of which a Taylor series is kept to ``order``. Either is a product of thin factors.
-    """
-    t, p = (vectorise(x, groups) for x in (theta, phi))
-    if kernel == "rbf":
-        share = [math.exp(-2 * gamma) * (2 * gamma) ** k / math.factorial(k) for k in range(order + 1)]
-        t, p = _powers(t, share), _powers(p, [1.0] * len(share))
-    return _divided(_NodeAffinity(t, p), normalise)
-
-
-class _NodeAffinity(FactoredAffinity):
-    """A factored affinity of few columns, each contiguous in memory."""
-
-    def scatter(self, y: Tensor) -> Tensor:
-        # Transposed, so that the gradient has the columns' memory layout: many times as fast as the usual order.
-        return product(y.to(self.left.dtype).mT, self.left.mT).mT
-
-
-def _powers(nodes: Tensor, scales: Sequence[float]) -> Tensor:
-    """Scaled powers of nodes (..., M, 1) from 0 on: (..., M, K). Each power is contiguous in memory, which is fastest
-    for products with so few columns."""
-    x = wide(nodes).squeeze(-1)
-    powers = [torch.ones_like(x)]
-    for _ in scales[1:]:
-        powers.append(x if len(powers) == 1 else powers[-1] * x)
-    scaled = [power if scale == 1.0 else scale * power for scale, power in zip(scales, powers, strict=True)]
-    return torch.stack(scaled, -2).mT.to(nodes.dtype)
-
-
-def vectorise(x: Tensor, groups: int) -> Tensor:
-    """(..., N, m) as nodes (..., groups, N·m/groups, 1)."""
-    parts = x.unflatten(-1, (groups, -1)).movedim(-2, -3)  # (..., groups, N, m / groups)
-    return parts.flatten(-2).unsqueeze(-1)
-
-
-def devectorise(nodes: Tensor, positions: int) -> Tensor:
-    """Nodes (..., groups, N·m/groups, 1) as (..., N, m)."""
-    return nodes.squeeze(-1).unflatten(-1, (positions, -1)).movedim(-3, -2).flatten(-2)
 
 
 def _factored(query: Tensor, key: Tensor, graph: Graph) -> FactoredAffinity:

@@ -39,7 +39,10 @@ def tiled_kernel(kernel: Tensor) -> Tensor:
 
 def tiled_convolution(x: Tensor, kernel: Tensor, bias: Tensor | None = None, padding: int = 0) -> Tensor:
     """Images (B, I, H, W) convolved by a `tiled_kernel` (P², I, O): (B, O, H', W'), channels last in memory. Not
-    differentiable."""
+    differentiable: tensors that require gradients are refused unless gradients are off."""
+    given = (x, kernel) if bias is None else (x, kernel, bias)
+    if torch.is_grad_enabled() and any(t.requires_grad for t in given):
+        raise ValueError("tiled_convolution has no gradient: call it under torch.no_grad(), or use torch's conv2d")
     points, (inputs, outputs) = round(kernel.shape[0] ** 0.5), kernel.shape[1:]
     k = points - TILE + 1
     batch, _, *sides = x.shape

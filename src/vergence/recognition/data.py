@@ -1,4 +1,4 @@
-"""Labelled pictures: CIFAR-10 and CIFAR-100 in both published forms, CUB-200-2011, class folders, and
+"""Labelled pictures: CIFAR-10 and CIFAR-100 in both published forms, CUB-200-2011, list files, class folders, and
 transforms for training and evaluation."""
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from vergence.data import images
 from vergence.data.classfolders import class_files
 from vergence.data.images import find_images, read_image
 from vergence.data.layouts import left_out, read_all
+from vergence.data.listfiles import listed_files
 from vergence.reading.files import read_bytes, read_text
 from vergence.reading.pickles import read_pickle
 from vergence.recognition.settings import PictureView
@@ -319,15 +320,23 @@ def _box(text: str) -> Box:
     return left, top, width, height
 
 
-# Class folders -------------------------------------------------------------------------------------------------------
+# Class folders, list files -------------------------------------------------------------------------------------------
+
+_STANDS_IN = {"train": ["train"], "val": ["val", "test"], "test": ["test", "val"]}
+
+
+def read_lists(path: Path, split: str, missing: Missing = "refuse") -> LabelledFiles:
+    """``PATH/NAME_train.list`` and ``PATH/NAME_val.list``, as the authors' code has them for ImageNet and CUB. ``test``
+    may replace ``val`` and the other way round."""
+    found, skipped = listed_files(path, split, _STANDS_IN, missing)
+    return LabelledFiles(found.paths, found.labels, found.classes, skipped=skipped, split=found.split)
 
 
 def read_class_folders(path: Path, split: str) -> LabelledFiles:
     """``PATH/<split>/<class>/*.jpg``, or ``PATH/<class>/*.jpg``, which are split by their names. ``test`` may replace
     ``val`` and the other way round."""
-    stands_in = {"train": ["train"], "val": ["val", "test"], "test": ["test", "val"]}
     try:
-        found = class_files(path, split, stands_in, find_images, "picture")
+        found = class_files(path, split, _STANDS_IN, find_images, "picture")
         return LabelledFiles(found.paths, found.labels, found.classes, note=found.note, split=found.split)
     except OSError as error:
         raise VergenceError(f"{error.filename or path} cannot be read: {error.strerror}") from error
@@ -338,6 +347,11 @@ LAYOUTS = {
     "cifar100": Layout(lambda path, split: _read_cifar(_CIFAR100, path, split), "cifar-100-python or -binary"),
     "cub": Layout(
         read_cub, "CUB_200_2011: images/, images.txt, image_class_labels.txt, train_test_split.txt, classes.txt"
+    ),
+    "list": Layout(
+        read_lists,
+        "imagenet_train.list and imagenet_val.list, or other NAME_train.list and NAME_val.list, with one line "
+        "relative/path.jpg,label per picture",
     ),
     "folder": Layout(
         read_class_folders, "folders train/<class>/<picture> and val/<class>/<picture>, or <class>/<picture>"

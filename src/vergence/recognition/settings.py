@@ -55,3 +55,27 @@ class PictureView:
         """The square of a picture that evaluation uses: left, top and side, in its own pixels."""
         side = min(height, width) * self.size / self.resize
         return (width - side) / 2, (height - side) / 2, side
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Embedded sets of noisy tokens: what a single nonlocal block does with them is to be learned."""
+
+    target: Literal["clean", "noise"] = "clean"
+    """Answer for each token: the token without its noise (a low-pass filter), or its noise alone (a high-pass one)."""
+    count: int = 4800
+    """Number of training sets in an epoch, drawn afresh in each; a quarter as many for validation and test."""
+    tokens: int = 64
+    """Tokens of a set."""
+    width: int = 16
+    """Channels of a token."""
+    prototypes: int = 4
+    """Different tokens of a set before the noise: standard normal, new ones for every set."""
+    noise: float = 0.7
+    """Standard deviation of the noise."""
+
+    def __post_init__(self) -> None:
+        if not all(1 <= value <= 100_000 for value in (self.count, self.tokens, self.width, self.prototypes)):
+            raise VergenceError(f"sets of tokens have sizes from 1 to 100000, got {self}")
+        if not self.noise >= 0:
+            raise VergenceError(f"the noise of tokens is at least 0, got {self.noise}")

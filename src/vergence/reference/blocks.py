@@ -1,8 +1,7 @@
 """The plain form of every nonlocal block in :data:`vergence.nn.BLOCKS`, for its own weights.
 
-``FORMULAS`` are the papers' own, as they are written; ``DENSE`` are direct transcriptions with N x N matrices, which is
-what one would run. Each takes a block, tokens (B, N, C) and the shape of the grid, and gives what ``block.operate``
-does.
+``FORMULAS`` are the papers' own, as they are written; ``DENSE`` have the N x N matrix and are what one would run. Each
+takes a block, tokens (B, N, C) and the shape of the grid, and gives what ``block.operate`` does.
 """
 
 from __future__ import annotations
@@ -48,6 +47,7 @@ FORMULAS: Mapping[str, Formula] = {
     "cgnl-dot": lambda b, x, shape: plain.cgnl(x, *_inputs(b), b.filter.w.weight, "dot"),
     "cc": lambda b, x, shape: plain.cc(x, *_inputs(b), shape[0], shape[1]),
     "snl": lambda b, x, shape: plain.snl(x, *_inputs(b), *_outputs(b)),
+    "snl-softmax": lambda b, x, shape: plain.snl(x, *_inputs(b), *_outputs(b), affinity=plain.softmax_affinity),
     "gsnl": lambda b, x, shape: plain.gsnl(x, *_inputs(b), *_outputs(b)),
     "chebysnl": lambda b, x, shape: plain.chebysnl(x, *_inputs(b), *_outputs(b)),
     "cayleysnl": lambda b, x, shape: plain.cayleysnl(x, *_inputs(b), *_cayley(b), kernel="sigmoid"),
@@ -61,6 +61,11 @@ DENSE: Mapping[str, Formula] = {
     "nl-concatenation": _neighbours(lambda b, x: plain.summed_affinity(x, *_embeddings(b), b.compare)),
     "ns": lambda b, x, shape: plain.dense_ns(x, *_inputs(b), b.filter.w.weight),
     "a2": _neighbours(lambda b, x: plain.double_affinity(x, *_embeddings(b))),
+    "snl": lambda b, x, shape: plain.snl(x, *_inputs(b), *_outputs(b), affinity=plain.scaled_spectral_affinity),
+    "gsnl": lambda b, x, shape: plain.dense_gsnl(x, *_inputs(b), *_outputs(b)),
+    "chebysnl": lambda b, x, shape: plain.dense_chebysnl(x, *_inputs(b), *_outputs(b)),
+    "cayleysnl": lambda b, x, shape: plain.dense_cayleysnl(x, *_inputs(b), *_cayley(b), kernel="sigmoid"),
+    "cayleysnl-relu": lambda b, x, shape: plain.dense_cayleysnl(x, *_inputs(b), *_cayley(b), kernel="relu"),
     "cc": lambda b, x, shape: plain.criss_cross_affinity(x, *_embeddings(b), shape[0], shape[1]) @ (x @ b.g.weight.mT),
 }
 

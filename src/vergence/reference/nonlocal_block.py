@@ -6,7 +6,7 @@ Tokens ``x`` are (B, N, C); the weights of embeddings are (m, C), those of outpu
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -66,6 +66,17 @@ def spectral_affinity(x: Tensor, theta: Tensor, phi: Tensor, kernel: Literal["re
     degree = m.sum(-1)
     product = (degree[..., :, None] * degree[..., None, :]).sqrt()
     return torch.where(product > 0, m / product.where(product > 0, 1), 0)
+
+
+def scaled_spectral_affinity(
+    x: Tensor, theta: Tensor, phi: Tensor, kernel: Literal["relu", "sigmoid"] = "relu"
+) -> Tensor:
+    """The same as one would run it: rows and columns scaled by inverse roots; all degrees must be positive."""
+    left, right = x @ theta.mT, x @ phi.mT
+    m = left.relu() @ right.relu().mT if kernel == "relu" else (left @ right.mT).sigmoid()
+    m = m + m.mT  # the half of it cancels in the division
+    root = m.sum(-1, keepdim=True).rsqrt()
+    return m * root * root.mT
 
 
 def criss_cross_affinity(x: Tensor, theta: Tensor, phi: Tensor, height: int, width: int) -> Tensor:
@@ -177,10 +188,19 @@ def two_product_cc(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, height: int
     return out.flatten(1, 2)
 
 
-def snl(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
-    """``Z W₁ + A Z W₂`` with the dense matrix."""
+def snl(
+    x: Tensor,
+    theta: Tensor,
+    phi: Tensor,
+    g: Tensor,
+    w1: Tensor,
+    w2: Tensor,
+    *,
+    affinity: Callable[[Tensor, Tensor, Tensor], Tensor] = spectral_affinity,
+) -> Tensor:
+    """``Z W₁ + A Z W₂`` with the dense matrix; the authors' earlier code has NL's softmax for it."""
     z = x @ g.mT
-    return z @ w1.mT + spectral_affinity(x, theta, phi) @ z @ w2.mT
+    return z @ w1.mT + affinity(x, theta, phi) @ z @ w2.mT
 
 
 def gsnl(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, w1: Tensor, w2: Tensor, w3: Tensor) -> Tensor:
@@ -190,6 +210,13 @@ def gsnl(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, w1: Tensor, w2: Tenso
     return z @ w1.mT + a @ z @ w2.mT + (2 * a - eye) @ z @ w3.mT
 
 
+def dense_gsnl(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, w1: Tensor, w2: Tensor, w3: Tensor) -> Tensor:
+    """The same with one product of the matrix, as one would write it."""
+    z = x @ g.mT
+    near = scaled_spectral_affinity(x, theta, phi) @ z
+    return z @ w1.mT + near @ w2.mT + (2 * near - z) @ w3.mT
+
+
 def chebysnl(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, *weights: Tensor) -> Tensor:
     """``Σ_k T_k(-A) Z W_k`` with every ``T_k`` as a matrix."""
     z, a = x @ g.mT, -spectral_affinity(x, theta, phi)
@@ -197,6 +224,31 @@ def chebysnl(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, *weights: Tensor)
     while len(terms) < len(weights):
         terms.append(2 * a @ terms[-1] - terms[-2])
     return torch.stack([t @ z @ w.mT for t, w in zip(terms, weights, strict=False)]).sum(0)
+
+
+def dense_chebysnl(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, *weights: Tensor) -> Tensor:
+    """The same by the recursion on features, ``T_k Z = 2 (-A) T_{k-1} Z - T_{k-2} Z``: no products of matrices."""
+    z, a = x @ g.mT, -scaled_spectral_affinity(x, theta, phi)
+    terms = [z, a @ z]
+    while len(terms) < len(weights):
+        terms.append(2 * (a @ terms[-1]) - terms[-2])
+    return torch.stack([t @ w.mT for t, w in zip(terms, weights, strict=False)]).sum(0)
+
+
+def dense_cayleysnl(
+    x: Tensor,
+    theta: Tensor,
+    phi: Tensor,
+    g: Tensor,
+    w1: Tensor,
+    w2: Tensor,
+    wh: Tensor,
+    kernel: Literal["relu", "sigmoid"] = "sigmoid",
+) -> Tensor:
+    """Eq. 22 from right to left: two products of A with features. (The public code squares L, in N³ operations.)"""
+    z, a = x @ g.mT, scaled_spectral_affinity(x, theta, phi, kernel)
+    once = z - a @ z
+    return z @ w1.mT + 2 * ((once - a @ once) @ wh.mT + z) @ w2.mT
 
 
 def cayleysnl(

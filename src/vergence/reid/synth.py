@@ -59,7 +59,7 @@ def population(people: int, height: int, width: int, split: str, seed: int = 0) 
     everyone = people + strangers
     person, camera, shot = torch.cartesian_prod(*map(torch.arange, (everyone, CAMERAS, SHOTS))).unbind(1)
     source = generator("population", people, height, width, split, seed)
-    wardrobe = _Person.draw(everyone, source)
+    wardrobe = Person.draw(everyone, source)
     pictures = _draw(wardrobe.of(person), camera, height, width, source)
     if split == "train":
         return Population(pictures, tuple(person.tolist()), tuple(camera.tolist()))
@@ -70,7 +70,7 @@ def population(people: int, height: int, width: int, split: str, seed: int = 0) 
 
 
 @dataclass(frozen=True)
-class _Person:
+class Person:
     """What stays the same from picture to picture, one row per person."""
 
     sizes: Tensor  # stature, girth
@@ -78,7 +78,7 @@ class _Person:
     kinds: Tensor  # (N, 5): hat, pattern, sleeves, legs, bag
 
     @classmethod
-    def draw(cls, count: int, source: torch.Generator) -> _Person:
+    def draw(cls, count: int, source: torch.Generator) -> Person:
         def pick(table: Tensor) -> Tensor:
             return table[torch.randint(0, len(table), (count,), generator=source)]
 
@@ -89,18 +89,18 @@ class _Person:
         sizes = torch.rand(count, 2, generator=source) * torch.tensor([0.14, 0.4]) + torch.tensor([0.86, 0.8])
         return cls(sizes, colours, kinds)
 
-    def of(self, index: Tensor) -> _Person:
-        return _Person(self.sizes[index], self.colours[index], self.kinds[index])
+    def of(self, index: Tensor) -> Person:
+        return Person(self.sizes[index], self.colours[index], self.kinds[index])
 
 
-def _draw(person: _Person, camera: Tensor, height: int, width: int, source: torch.Generator) -> Tensor:
+def _draw(person: Person, camera: Tensor, height: int, width: int, source: torch.Generator) -> Tensor:
     count = len(camera)
 
     def uniform(low: float, high: float) -> Tensor:
         return low + (high - low) * torch.rand(count, 1, 1, generator=source)
 
-    view = _cameras()
-    ground = _ground(view, camera, height, width, source)
+    view = camera_views()
+    ground = backgrounds(view, camera, height, width, source)
     # Place and size in the crop: body coordinates are x from -1 to 1 over the crop's width, y from 0 (crown) to 1.
     y, x = torch.meshgrid(torch.linspace(0, 1, height), torch.linspace(-1, 1, width), indexing="ij")
     scale = person.sizes[:, :1, None] * view["zoom"][camera, None, None] * uniform(0.88, 1.04)
@@ -109,8 +109,8 @@ def _draw(person: _Person, camera: Tensor, height: int, width: int, source: torc
     v = (y - top) / (0.92 * scale)
     u = (x - uniform(-0.22, 0.22) - lean * (v - 0.5)) / scale
     u = torch.where(uniform(0, 1) < 0.5, u, -u)
-    canvas = _Canvas(ground, u, v, 0.5 * height * scale)
-    _paint_person(canvas, person, view["side"][camera, None, None], uniform)
+    canvas = Canvas(ground, u, v, 0.5 * height * scale)
+    paint_person(canvas, person, view["side"][camera, None, None], uniform)
     _paint_occluder(canvas, x, y, uniform)
     # Light: the camera's colour, the hour's, a picture's exposure, and a fall-off across the crop; then grain.
     hour = (0.8 * torch.rand(count, 3, 1, 1, generator=source) - 0.4).exp()
@@ -121,7 +121,7 @@ def _draw(person: _Person, camera: Tensor, height: int, width: int, source: torc
     return lit.clamp(0, 1).mul(255).round().to(torch.uint8)
 
 
-def _cameras() -> dict[str, Tensor]:
+def camera_views() -> dict[str, Tensor]:
     """The same cameras for every population."""
     source = generator("cameras")
     return {
@@ -135,7 +135,7 @@ def _cameras() -> dict[str, Tensor]:
     }
 
 
-def _ground(view: dict[str, Tensor], camera: Tensor, height: int, width: int, source: torch.Generator) -> Tensor:
+def backgrounds(view: dict[str, Tensor], camera: Tensor, height: int, width: int, source: torch.Generator) -> Tensor:
     """Background: a grey wall above a grey floor, with soft coloured stains that differ from picture to picture, so
     that the colour of the light shows in the background as a whole and not at any single place."""
     y = torch.linspace(0, 1, height)[:, None]
@@ -147,7 +147,7 @@ def _ground(view: dict[str, Tensor], camera: Tensor, height: int, width: int, so
 
 
 @dataclass
-class _Canvas:
+class Canvas:
     """Pictures (N, 3, H, W) being drawn, body coordinates (N, H, W), and half a body's height in pixels."""
 
     picture: Tensor
@@ -176,7 +176,7 @@ class _Canvas:
         return ((radius - torch.maximum(near, over)) * self.pixels / 2 + 0.5).clamp(0, 1)
 
 
-def _paint_person(canvas: _Canvas, person: _Person, side: Tensor, draw: Uniform) -> None:
+def paint_person(canvas: Canvas, person: Person, side: Tensor, draw: Uniform) -> None:
     skin, head, top, pattern, legs, shoes, bag = person.colours.unbind(1)
     hat, weave, sleeves, cut, bags = (k[:, None, None] for k in person.kinds.unbind(1))
     girth = 0.36 * person.sizes[:, 1:, None] * (1 - 0.35 * side)
@@ -219,7 +219,7 @@ def _paint_person(canvas: _Canvas, person: _Person, side: Tensor, draw: Uniform)
     canvas.cover(canvas.box(-0.27, 0.27, 0.05, 0.2) * (hat == 1) * behind, head)
 
 
-def _paint_occluder(canvas: _Canvas, x: Tensor, y: Tensor, draw: Uniform) -> None:
+def _paint_occluder(canvas: Canvas, x: Tensor, y: Tensor, draw: Uniform) -> None:
     """Occludes the person in a third of the pictures, by an object from below or by a post."""
     which, middle, size = draw(0, 1), draw(-0.8, 0.8), draw(0.15, 0.45)
     thing = ((x - middle).abs() < 0.5 + size) & (y > 1 - 0.8 * size)

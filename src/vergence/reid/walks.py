@@ -19,7 +19,7 @@ from torch import Tensor
 
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
-from vergence.reid.synth import CAMERAS, WEAR, _cameras, _Canvas, _ground, _paint_person, _Person
+from vergence.reid.synth import CAMERAS, WEAR, Canvas, Person, backgrounds, camera_views, paint_person
 from vergence.reid.tracklets import Walk
 
 BANDS = ((-0.1, 0.185), (0.185, 0.5), (0.5, 1.05))
@@ -72,7 +72,7 @@ def walks(people: int, frames: int, height: int, width: int, split: str, seed: i
     everyone = people + (0 if split == "train" else people // 5)
     person, camera = torch.cartesian_prod(torch.arange(everyone), torch.arange(CAMERAS)).unbind(1)
     source = generator("walks", people, frames, height, width, split, seed)
-    wardrobe = _Person.draw(everyone, source)
+    wardrobe = Person.draw(everyone, source)
     # The visible band: all three in turn, in a random order per tracklet.
     order = torch.rand(len(person), len(BANDS), generator=source).argsort(1)
     shown = order[:, torch.arange(frames) % len(BANDS)]
@@ -92,7 +92,7 @@ def walks(people: int, frames: int, height: int, width: int, split: str, seed: i
     return Walked(clips[kept], tuple(identities.tolist()), tuple(camera[kept].tolist()), shown[kept], int(asks.sum()))
 
 
-def _draw(person: _Person, camera: Tensor, shown: Tensor, height: int, width: int, source: torch.Generator) -> Tensor:
+def _draw(person: Person, camera: Tensor, shown: Tensor, height: int, width: int, source: torch.Generator) -> Tensor:
     """Tracklets (N, T, 3, H, W) of people by cameras (N,), with the visible bands (N, T)."""
     count, frames = shown.shape
 
@@ -106,9 +106,9 @@ def _draw(person: _Person, camera: Tensor, shown: Tensor, height: int, width: in
         share = ((2 * start + 0.15 * rate * torch.arange(frames)) % 2 - 1).abs()
         return (low + (high - low) * share).flatten()[:, None, None]
 
-    view, whose = _cameras(), torch.arange(count).repeat_interleave(frames)
+    view, whose = camera_views(), torch.arange(count).repeat_interleave(frames)
     everyone = person.of(whose)
-    ground = _ground(view, camera, height, width, source)[whose]
+    ground = backgrounds(view, camera, height, width, source)[whose]
     y, x = torch.meshgrid(torch.linspace(0, 1, height), torch.linspace(-1, 1, width), indexing="ij")
     zoom, side, falling = (view[name][camera][whose, None, None] for name in ("zoom", "side", "slope"))
     scale = everyone.sizes[:, :1, None] * zoom * drifting(0.88, 1.04)
@@ -116,8 +116,8 @@ def _draw(person: _Person, camera: Tensor, shown: Tensor, height: int, width: in
     v = (y - top) / (0.92 * scale)
     u = (x - drifting(-0.22, 0.22) - lean * (v - 0.5)) / scale
     u = torch.where(steady(0, 1) < 0.5, u, -u)
-    canvas = _Canvas(ground, u, v, 0.5 * height * scale)
-    _paint_person(canvas, everyone, side, drifting)
+    canvas = Canvas(ground, u, v, 0.5 * height * scale)
+    paint_person(canvas, everyone, side, drifting)
     _paint_boards(canvas, x, shown.flatten(), whose, source)
     # Light as in single pictures, but of one colour for the whole tracklet; then grain.
     hour = (0.8 * torch.rand(count, 3, 1, 1, generator=source) - 0.4).exp()
@@ -128,7 +128,7 @@ def _draw(person: _Person, camera: Tensor, shown: Tensor, height: int, width: in
     return lit.clamp(0, 1).mul(255).round().to(torch.uint8).unflatten(0, (count, frames))
 
 
-def _paint_boards(canvas: _Canvas, x: Tensor, shown: Tensor, whose: Tensor, source: torch.Generator) -> None:
+def _paint_boards(canvas: Canvas, x: Tensor, shown: Tensor, whose: Tensor, source: torch.Generator) -> None:
     """Covers the hidden bands by boards with vertical stripes of two colours, drawn anew in every frame."""
     for band, (upper, lower) in enumerate(BANDS):
         first = torch.randint(0, len(WEAR), (len(whose),), generator=source)

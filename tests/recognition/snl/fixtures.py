@@ -83,10 +83,25 @@ def cub(path):
     (folder / "classes.txt").write_text("".join(f"{n} {name}\n" for n, name in enumerate(classes, 1)))
 
 
+def imagenet_lists(path):
+    """As the public code has ImageNet: lists beside folders of pictures, with labels in the order of the folders."""
+    folders = ["n01440764", "n01443537"]
+    for split, picture in (("train", "{0}/{0}_10026.JPEG"), ("val", "val/{0}_00000293.JPEG")):
+        lines = []
+        for label, folder in enumerate(folders):
+            name = picture.format(folder) if split == "val" else "train/" + picture.format(folder)
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            pixels = np.random.default_rng(label).integers(0, 256, (40, 52, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(path / name, format="JPEG")
+            lines.append(f"{name},{label}\n")
+        (path / f"imagenet_{split}.list").write_text("".join(lines))
+
+
 layouts = {
     "cifar10": {"python": cifar10_python, "binary": cifar10_binary},
     "cifar100": {"python": cifar100_python, "binary": cifar100_binary},
     "cub": cub,
+    "list": imagenet_lists,
     "folder": class_folders,
     "ucf101": videos.ucf101,
     "hmdb51": videos.hmdb51,

@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from vergence.nn import BLOCKS
-from vergence.recognition.snl.pictures import eigenvalues, response
+from vergence.recognition.snl.model import build
+from vergence.recognition.snl.pictures import _first, eigenvalues, response
+from vergence.recognition.snl.settings import ModelConfig
 
 SPECTRAL = ("snl", "gsnl", "chebysnl", "cayleysnl", "cayleysnl-relu", "cayleyexact")
 
@@ -36,6 +38,22 @@ def test_symmetric_normalised_affinities_have_real_eigenvalues_within_one(name):
     found = eigenvalues(block_of(name), torch.randn(2, 6, 4, 5, dtype=torch.float64))
     assert found.imag.abs().max() < 1e-9
     assert found.real.abs().max() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("name", ["nl", "nl-concatenation", "snl-softmax"])
+def test_an_untrained_network_on_a_constant_clip_has_a_spectrum(name):
+    """PyTorch's solver does not converge for its matrix, most of whose eigenvalues are the same."""
+    torch.manual_seed(0)
+    network = build(ModelConfig("vtn-tiny", name, dropout=0.0), 4).eval()
+    block, x = _first(network, torch.zeros(2, 4, 3, 40, 40))
+    found = eigenvalues(block, x)
+    matrix = block.affinity(x.flatten(2).mT, x.shape[2:]).dense().detach()
+    torch.testing.assert_close(found.sum(1).real, matrix.diagonal(dim1=-2, dim2=-1).sum(1))
+
+
+@pytest.mark.parametrize("name", ["nl", "snl", "cgnl"])
+def test_what_is_not_a_number_has_no_spectrum(name):
+    assert eigenvalues(block_of(name), torch.full((1, 6, 3, 3), torch.nan, dtype=torch.float64)) is None
 
 
 def test_too_many_positions_for_a_matrix_are_left_out():

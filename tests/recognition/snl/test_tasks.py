@@ -21,9 +21,11 @@ from vergence.core.progress import Progress
 from vergence.engine.execute import execute
 from vergence.engine.weights import metadata
 from vergence.reading.weights import load_state
+from vergence.recognition.settings import Tokens
 from vergence.recognition.snl.model import attention, build, load_backbone
 from vergence.recognition.snl.settings import Footage, ModelConfig, Tracklets
 from vergence.recognition.snl.tasks import asked
+from vergence.recognition.tokens import TokenSets
 from vergence.runs.folder import Run
 from vergence.studies.subject import Subject, draw
 from video.ata import fixtures as videos
@@ -33,6 +35,7 @@ SMALL = {
     "tiny-vtn": {"data.count": 16, "train.batch": 8},
     "tiny-reid": {"data.people": 4, "data.length": 5, "train.batch": 8},
     "tiny-sizes": {"data.count": 96, "train.batch": 8},
+    "tiny-clean": {"data.count": 16, "train.batch": 8},
 }
 
 
@@ -78,6 +81,7 @@ def refused(capsys, *args):
 
 
 CLASSIFIED = ("confusion.png", "examples.png")
+LOSSES = {"tiny-reid": {"cross_entropy", "triplet"}, "tiny-clean": {"squared_error"}}
 
 
 @pytest.mark.parametrize(
@@ -85,6 +89,7 @@ CLASSIFIED = ("confusion.png", "examples.png")
     [
         ("tiny-video", {"top1"}, {"attention-0.png", "attention-1.png", "spectrum.png", *CLASSIFIED}),
         ("tiny-reid", {"rank1", "rank5", "rank10", "map"}, {"matches.png", "attention.png", "spectrum.png"}),
+        ("tiny-clean", {"mse"}, {"tokens.png", "spectrum.png"}),
         pytest.param(
             "tiny-sizes",
             {"top1", "large", "small"},
@@ -98,14 +103,14 @@ def test_a_task_trains_is_judged_by_its_metrics_and_draws_its_pictures(preset, m
     assert set(run.metrics) == metrics
     assert all(0 <= value <= 100 for value in run.metrics.values())
     losses = next(record["losses"] for record in run.records() if "losses" in record)
-    assert set(losses) == ({"cross_entropy", "triplet"} if preset == "tiny-reid" else {"cross_entropy"})
+    assert set(losses) == LOSSES.get(preset, {"cross_entropy"})
     system = catalogue.load("snl")
     made = draw(Subject(system, preset, {"snl": [run], "none": [Run.open(run.folder)]}), tmp_path / "out", Progress())
     assert {artifact.path.name for artifact in made} == drawn
     assert all(artifact.path.stat().st_size > 0 for artifact in made)
 
 
-@pytest.mark.parametrize("preset", ["tiny-video", "tiny-vtn", "tiny-reid", "tiny-sizes"])
+@pytest.mark.parametrize("preset", ["tiny-video", "tiny-vtn", "tiny-reid", "tiny-sizes", "tiny-noise"])
 def test_every_block_passes_gradients_on_in_every_task(preset):
     system = catalogue.load("snl")
     for variant in system.variants:
@@ -121,8 +126,30 @@ def test_the_best_checkpoint_of_each_task_is_chosen_by_its_own_metric():
     judged = {preset: system.judged_by(config) for preset, config in system.settings.presets.items()}
     assert judged["tiny"] == judged["tiny-video"] == "top1"
     assert judged["tiny-reid"] == judged["paper-mars"] == "rank1"
-    texts = {system.embedded(system.settings.presets[p]) for p in ("tiny", "tiny-sizes", "tiny-video", "tiny-reid")}
-    assert len(texts) == 4
+    assert judged["tiny-clean"] == "mse"
+    described = ("tiny", "tiny-sizes", "tiny-video", "tiny-reid", "tiny-clean", "tiny-noise")
+    assert len({system.embedded(system.settings.presets[preset]) for preset in described}) == 6
+
+
+def test_tokens_are_prototypes_with_noise_and_training_draws_new_ones():
+    clean, noise = (TokenSets(Tokens(target, noise=0.5), 4, "test") for target in ("clean", "noise"))
+    (noisy, wanted), (same, rest) = clean[1], noise[1]
+    assert torch.equal(noisy, same)
+    torch.testing.assert_close(wanted + rest, noisy)
+    assert len(wanted.unique(dim=0)) == 4
+    assert 0.45 < float(rest.std()) < 0.55
+    assert not torch.equal(clean[0][0], noisy)
+    drawn = [clean.draw(1, torch.Generator().manual_seed(seed))[0] for seed in (0, 1)]
+    assert not torch.equal(*drawn)
+
+
+def test_a_block_alone_adds_its_filter_to_tokens_and_without_one_each_token_is_by_itself():
+    torch.manual_seed(0)
+    x = torch.randn(2, 9, 6)
+    network = build(ModelConfig("tokens", "snl", inner=6), 6)
+    torch.testing.assert_close(network(x), x + network.block.operate(x))
+    alone = build(ModelConfig("tokens", "none"), 6)
+    torch.testing.assert_close(alone(x)[:, 3], x[:, 3] + x[:, 3] @ alone.alone.weight.mT)
 
 
 # The networks -------------------------------------------------------------------------------------------------------
@@ -393,7 +420,7 @@ def test_data_of_another_task_is_refused_by_name(weights, here, capsys):
 def test_configs_of_all_tasks_differ_only_where_their_data_does():
     presets = catalogue.load("snl").settings.presets
     kinds = {type(config.data).__name__ for config in presets.values()}
-    assert kinds == {"Pictures", "Footage", "Tracklets"}
+    assert kinds == {"Pictures", "Footage", "Tracklets", "Tokens"}
     assert {f.name for f in dataclasses.fields(presets["tiny"])} == {
         f.name for f in dataclasses.fields(presets["paper-mars"])
     }

@@ -2,81 +2,16 @@
 
 import re
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from numpy.polynomial.hermite_e import hermeval
 
+from tracking.sesiam.fixtures import basis, checkpoint, weights
 from vergence.cli.main import main
 from vergence.engine.weights import load_model_of
 from vergence.tracking.crops import normalised
 from vergence.tracking.sesiam.settings import ModelConfig
 from vergence.tracking.sesiam.system import SYSTEM
-
-SCALES = [0.9 * 1.4**i for i in range(3)]
-
-
-def basis(size, order, scales=SCALES):
-    """(order², 3, size, size): rows run through the orders first; norm 1 at the smallest scale; zero outside a grid."""
-    out = np.zeros((order**2, len(scales), size, size))
-    for s, scale in enumerate(scales):
-        side = int(size * scale / max(scales) + 1e-9) // 2 * 2 + 1
-        x = np.arange(side) - side // 2
-        one = [np.exp(-(x**2) / (2 * scale**2)) / scale * hermeval(x / scale, [0] * n + [1]) for n in range(order)]
-        edge = (size - side) // 2
-        for f in range(order**2):
-            out[f, s, edge : size - edge, edge : size - edge] = np.outer(one[f % order], one[f // order])
-    return torch.tensor(out / np.sqrt((out[:, :1] ** 2).sum((2, 3), keepdims=True)), dtype=torch.float32)
-
-
-def names_and_shapes():
-    """As ``SESiamFCResNet22().state_dict()`` of the public code has them."""
-    shapes = {"features.mean": (3,), "features.std": (3,)}
-    stem = "features.features."
-    shapes |= {f"{stem}conv1.basis": (49, 3, 9, 9), f"{stem}conv1.weight": (64, 3, 49)} | norm(f"{stem}bn1", 64)
-    for layer, width, units in (("layer1", 64, (0, 1, 2)), ("layer2", 128, (0, 2, 3, 4))):  # layer2.1 is the pooling
-        for unit in units:
-            name, inputs = f"{stem}{layer}.{unit}", (width if layer == "layer1" else 256) if unit == 0 else 4 * width
-            taps = (2, 1, 1) if name.endswith("layer1.0") else (1, 1)
-            middle = (width, width, 9) if name.endswith("layer2.0") else (width, width, 1, 9)
-            shapes |= {f"{name}.conv1.weight": (width, inputs, *taps), f"{name}.conv2.weight": middle}
-            shapes |= {f"{name}.conv2.basis": (9, 3, 5, 5), f"{name}.conv3.weight": (4 * width, width, 1, 1)}
-            shapes |= norm(f"{name}.bn1", width) | norm(f"{name}.bn2", width) | norm(f"{name}.bn3", 4 * width)
-            if unit == 0:
-                shapes[f"{name}.downsample.0.weight"] = (4 * width, inputs, 1, 1)
-                shapes |= norm(f"{name}.downsample.1", 4 * width)
-    return shapes
-
-
-def norm(name, width):
-    kinds = ("weight", "bias", "running_mean", "running_var")
-    return {f"{name}.{kind}": (width,) for kind in kinds} | {f"{name}.num_batches_tracked": ()}
-
-
-def weights():
-    torch.manual_seed(0)
-    made = {}
-    for name, shape in names_and_shapes().items():
-        if name.endswith("basis"):
-            made[name] = basis(shape[-1], round(shape[0] ** 0.5))
-        elif name.endswith("num_batches_tracked"):
-            made[name] = torch.tensor(7)
-        elif name.endswith(("bn1.weight", "bn2.weight", "bn3.weight", "running_var", "downsample.1.weight")):
-            made[name] = torch.rand(shape) + 0.5
-        else:
-            made[name] = torch.randn(shape) * (0.1 if len(shape) == 1 else (2 / np.prod(shape[1:])) ** 0.5)
-    made["features.mean"] = torch.tensor([0.485, 0.456, 0.406])
-    made["features.std"] = torch.tensor([0.229, 0.224, 0.225])
-    return made
-
-
-def checkpoint(path, state):
-    """As the public training script saves one."""
-    content = {"epoch": 50, "arch": "SESiamFCResNet22", "state_dict": state, "optimizer": {"state": {}}}
-    torch.save(content, path, _use_new_zipfile_serialization=False)
-    return path
-
 
 # What the public code computes, layer by layer ------------------------------------------------------------------------
 
@@ -126,7 +61,7 @@ def features(state, images):
 
 def test_a_public_checkpoint_runs_as_its_authors_code_does(tmp_path):
     state = weights()
-    network, identity = load_model_of(SYSTEM, checkpoint(tmp_path / "checkpoint_e50.pth", state))
+    network, identity = load_model_of(SYSTEM, checkpoint(tmp_path, state))
     assert identity.config.model == ModelConfig(connection="correlation")
     assert sum(p.numel() for p in network.parameters()) == 1_449_024
     template, search = (torch.randint(0, 256, (1, 3, side, side)).float() for side in (95, 111))
@@ -142,7 +77,7 @@ def test_a_public_checkpoint_runs_as_its_authors_code_does(tmp_path):
 def test_every_name_of_a_checkpoint_has_its_place(tmp_path):
     state = weights()
     assert len(state) == 154
-    network, _ = load_model_of(SYSTEM, checkpoint(tmp_path / "all.pth", state))
+    network, _ = load_model_of(SYSTEM, checkpoint(tmp_path, state))
     constants = {name for name in state if name.endswith(("basis", "features.mean", "features.std"))}
     assert len(network.state_dict()) == len(state) - len(constants)
     assert sum(t.double().sum() for t in network.state_dict().values()) == pytest.approx(
@@ -152,7 +87,7 @@ def test_every_name_of_a_checkpoint_has_its_place(tmp_path):
 
 def test_names_may_have_the_prefix_of_parallel_training(tmp_path):
     state = {f"module.{name}": tensor for name, tensor in weights().items()}
-    network, _ = load_model_of(SYSTEM, checkpoint(tmp_path / "parallel.pth", state))
+    network, _ = load_model_of(SYSTEM, checkpoint(tmp_path, state))
     assert (network.trunk.stem.conv.weight == state["module.features.features.conv1.weight"]).all()
 
 
@@ -172,6 +107,6 @@ LAST = "features.features.layer2.4.conv3.weight"
 )
 def test_a_wrong_checkpoint_is_one_sentence(changes, said, tmp_path, capsys):
     state = {name: tensor for name, tensor in (weights() | changes).items() if tensor is not None}
-    path = checkpoint(tmp_path / "wrong.pth", state)
+    path = checkpoint(tmp_path, state)
     assert main(["eval", "sesiam", "--weights", str(path), "--quiet"]) == 2
     assert re.search(said, capsys.readouterr().err.replace("\n", " "))

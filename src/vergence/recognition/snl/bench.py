@@ -18,6 +18,8 @@ from vergence.nn import BLOCKS, NonlocalBlock, ResNet3d
 from vergence.reference.blocks import DENSE, stacked_powers, two_products
 
 CHANNELS, INNER = 64, 32
+WIDE = 4
+"""Factor of both in the contests that are called wide."""
 LABELS = {
     "nl": "NL",
     "nl-dot": "NL, dot product",
@@ -26,7 +28,7 @@ LABELS = {
     "a2": "A2",
     "snl": "SNL",
     "gsnl": "gSNL",
-    "chebysnl": "ChebySNL",
+    "chebysnl-4": "ChebySNL of order 4",
     "cayleysnl-relu": "CayleySNL, ReLU affinity",
     "cayleysnl": "CayleySNL, sigmoid affinity",
     "cayleyexact": "CayleyExact",
@@ -34,14 +36,18 @@ LABELS = {
     "cc": "CC",
 }
 PICTURES = {
-    64: ("nl", "snl", "cgnl", "cc"),
-    1024: tuple(block for block in LABELS if block != "cgnl"),
-    4096: ("nl", "nl-dot", "nl-concatenation", "a2", "snl"),
+    64: ("nl", "snl"),
+    576: ("cayleyexact",),
+    1024: ("ns", "nl-dot", "nl-concatenation", "a2", "gsnl", "cc"),
+    3136: ("nl",),
+    4096: ("snl", "chebysnl-4", "cayleysnl-relu", "cayleysnl"),
 }
-"""By number of positions, the blocks that are run. With many positions, dense forms that multiply or invert N x N
-matrices take seconds, and CGNL's matrix is (N·m) x (N·m)."""
+"""By number of positions, the blocks that are run against their dense forms: few positions, where calls cost most, and
+many. The dense form of CayleyExact inverts a matrix, which takes seconds with many more; the matrix of CGNL is
+(N·m) x (N·m), and its rival is the public code instead."""
 PRODUCTS, PUBLIC = "column and row products", "the public code"
-FORMS = {PRODUCTS: two_products, PUBLIC: stacked_powers}
+FORMS = {"dense": DENSE, PRODUCTS: {"cc": two_products}, PUBLIC: {"cgnl": stacked_powers}}
+"""The forms of rivals, by block."""
 
 Work = Callable[[], Any]
 
@@ -50,16 +56,21 @@ def contests() -> Iterator[Contest]:
     """Blocks with 64 channels, 32 inner, on few positions and on many; then an I3D with one block."""
     for positions, blocks in PICTURES.items():
         for block in blocks:
-            usual = [PRODUCTS] if block == "cc" else []
-            yield _on_pictures(block, _square(positions), "dense", *usual)
-    yield _on_pictures("cc", (97, 97), PRODUCTS)
-    yield from _on_clips()
-    yield from _in_a_network()
+            title = f"{LABELS[block]}, N = {positions}"
+            yield _contest(f"{block}-{positions}", title, block, _square(positions), "dense")
+    ours, dense = (_work("nl", (32, 32), form, WIDE) for form in ("ours", "dense"))
+    yield Contest("nl-1024-wide", f"NL with {WIDE * CHANNELS} channels, N = 1024", ours, {"dense": dense})
+    yield _contest("cc-9409", "CC, N = 97 x 97", "cc", (97, 97), PRODUCTS)
+    yield _on_clip("cgnl", (8, 14, 14), PUBLIC)
+    yield _on_clip("cgnl", (16, 28, 28), PUBLIC)
+    fused = {"fused NL": _work("nl", (8, 20, 20), "ours")}
+    yield replace(_on_clip("snl", (8, 20, 20)), rivals=fused)
+    yield _in_a_network()
 
 
-def _on_pictures(block: str, grid: tuple[int, ...], *rivals: str) -> Contest:
-    positions = math.prod(grid)
-    return _contest(f"{block}-{positions}", f"{LABELS[block]}, N = {positions}", block, grid, *rivals)
+def _on_clip(block: str, grid: tuple[int, int, int], *rivals: str) -> Contest:
+    size = " x ".join(map(str, grid))
+    return _contest(f"{block}-clip-{size.replace(' ', '')}", f"{LABELS[block]}, clip of {size}", block, grid, *rivals)
 
 
 def _contest(id: str, title: str, block: str, grid: tuple[int, ...], *rivals: str) -> Contest:
@@ -76,44 +87,24 @@ def work(block: str, positions: int, form: str) -> Work:
     return _work(block, _square(positions), form)
 
 
-def _work(block: str, grid: tuple[int, ...], form: str) -> Work:
+def _work(block: str, grid: tuple[int, ...], form: str, factor: int = 1) -> Work:
     positions = math.prod(grid)
-    tokens = torch.randn(1, positions, CHANNELS, generator=generator("bench", positions)).requires_grad_()
+    source = generator("bench", positions)
+    tokens = torch.randn(1, positions, factor * CHANNELS, generator=source).requires_grad_()
     torch.manual_seed(0)
-    module = BLOCKS[block](CHANNELS, INNER)
+    name, options = (block.removesuffix("-4"), {"order": 4}) if block.endswith("-4") else (block, {})
+    module = BLOCKS[name](factor * CHANNELS, factor * INNER, **options)
     run: Callable[[], Tensor]
-    if form == "ours":
-        run = partial(module.operate, tokens, grid)
-    else:
-        run = partial(DENSE[block] if form == "dense" else FORMS[form], module, tokens, grid)
+    run = partial(module.operate if form == "ours" else partial(FORMS[form][name], module), tokens, grid)
     return lambda: torch.autograd.backward(run().sum())
-
-
-# Clips ----------------------------------------------------------------------------------------------------------------
-
-
-def _on_clips() -> Iterator[Contest]:
-    """Maps of 8 frames, and maps with so many positions that a dense form would need gigabytes."""
-    small, long = (8, 14, 14), (16, 28, 28)
-    yield _on_clip("nl", small, "dense")
-    yield _on_clip("snl", small, "dense")
-    yield _on_clip("cgnl", small, PUBLIC)
-    yield _on_clip("nl", (8, 28, 28), "dense")
-    yield replace(_on_clip("snl", long), rivals={"fused NL": _work("nl", long, "ours")})
-    yield _on_clip("cgnl", long, PUBLIC)
-
-
-def _on_clip(block: str, grid: tuple[int, ...], *rivals: str) -> Contest:
-    frames, height, width = grid
-    title = f"{LABELS[block]}, clip of {frames} x {height} x {width}"
-    return _contest(f"{block}-clip-{frames}x{height}x{width}", title, block, grid, *rivals)
 
 
 # A network ------------------------------------------------------------------------------------------------------------
 
-CLIP = (1, 8, 3, 112, 112)
-PLACES = ("layer3.4", "layer1.1")
-"""Places of a block in an I3D: the published one, with 7 x 7 positions, and one with 4 x 28 x 28."""
+CLIP = (1, 4, 3, 80, 80)
+PLACE = "layer1.1"
+"""Place of a block in an I3D, with 2 x 20 x 20 positions. At the published one, layer3.4, there are 5 x 5, and any
+block adds next to nothing."""
 
 
 class Seat(nn.Module):
@@ -132,26 +123,25 @@ class Seat(nn.Module):
 def _network() -> ResNet3d:
     """One I3D shared by all contestants, which differ only in the block."""
     torch.manual_seed(0)
-    return ResNet3d(101, at=PLACES, insert=Seat)
+    return ResNet3d(101, at=(PLACE,), insert=Seat)
 
 
-def _in_a_network() -> Iterator[Contest]:
+def _in_a_network() -> Contest:
     """Forward and backward pass of an I3D on one clip."""
-    for place in PLACES:
-        rivals = {"no block": _step(place), "dense NL": _step(place, "nl", "dense")}
-        yield Contest(f"i3d-{place}", f"I3D with SNL after {place}", _step(place, "snl"), rivals)
+    return Contest(f"i3d-{PLACE}", f"I3D with SNL after {PLACE}", _step("snl"), {"no block": _step()})
 
 
-def _step(place: str, block: str = "", form: str = "ours") -> Work:
+def _step(block: str = "") -> Work:
     """Builds the network on the first run: it is large, and most processes that list contests run others."""
     built: list[NonlocalBlock] = []
 
     def run() -> None:
         network = _network()
-        seat = network.inserted[place]
+        seat = network.inserted[PLACE]
         assert isinstance(seat, Seat)
         if block and not built:
-            built.append(_block(block, seat.channels, form))
+            torch.manual_seed(0)
+            built.append(BLOCKS[block](seat.channels))
         clip = torch.randn(CLIP, generator=generator("bench", "clip"))
         seat.taken = built[0] if block else None
         try:
@@ -160,11 +150,3 @@ def _step(place: str, block: str = "", form: str = "ours") -> Work:
             seat.taken = None
 
     return run
-
-
-def _block(block: str, channels: int, form: str) -> NonlocalBlock:
-    torch.manual_seed(0)
-    module = BLOCKS[block](channels)
-    if form == "dense":
-        module.operate = partial(DENSE[block], module)  # type: ignore[method-assign]  # norm and residual stay
-    return module

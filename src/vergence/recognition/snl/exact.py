@@ -293,3 +293,54 @@ def a_small_band_takes_a_true_zoom(_: Evidence) -> float:
         if not reached["cayley"] > reached["first"] > reached["printed"]:
             return float("inf")
     return worst
+
+
+def tokens_have_their_limits(_: Evidence) -> float:
+    """Error of closed forms of the least squared error that each filter, with its residual, can reach on noisy tokens,
+    where the affinity averages the n tokens of each prototype; infinite unless SNL alone is best in both tasks.
+
+    The filter scales the means of prototypes by one gain and deviations from them by another. NL's residual fixes the
+    second at 1, NS fixes the first at 1, SNL leaves both free.
+    """
+    groups, n, variance = 4, 16, 0.49
+    identity = torch.eye(groups * n, dtype=torch.float64)
+    mean = torch.block_diag(*[torch.full((n, n), 1 / n, dtype=torch.float64)] * groups)
+    shrunk = variance / (n + variance)
+    wanted = {
+        "none": (variance / (1 + variance), variance / (1 + variance)),
+        "nl": (variance * (1 - 1 / n) + shrunk, shrunk),
+        "ns": (variance / n, 1.0),
+        "snl": (shrunk, shrunk),
+    }
+    clean, disturbed = n * mean, n * mean + variance * identity  # covariances of tokens without and with noise
+    reached = {}
+    for name in wanted:
+        terms = [identity] if name == "none" else _terms(name, mean)
+        reached[name] = tuple(_least_error(terms, disturbed, part) for part in (clean, disturbed - clean))
+    best = min(max(errors) for name, errors in reached.items() if name != "snl")
+    off = max(abs(a - b) for name, errors in wanted.items() for a, b in zip(reached[name], errors, strict=True))
+    return off if max(reached["snl"]) < best else float("inf")
+
+
+def _terms(name: str, matrix: Tensor) -> list[Tensor]:
+    """What each weight of a block's filter multiplies, as N x N matrices, on a given affinity."""
+    count = len(matrix)
+    block = BLOCKS[name](1, 1).double()
+    weights = [weight for name, weight in block.filter.named_parameters() if name.startswith("w")]
+    affinity, units = DenseAffinity(matrix.expand(count, -1, -1)), torch.eye(count, dtype=torch.float64)[:, :, None]
+    terms = []
+    with torch.no_grad():
+        for weight in weights:
+            for other in weights:
+                other.fill_(float(other is weight))
+            terms.append(block.filter(affinity, units, units)[:, :, 0].mT)
+    return terms
+
+
+def _least_error(terms: list[Tensor], covariance: Tensor, part: Tensor) -> float:
+    """The least mean squared error of ``x + Σ w_k T_k x`` as an estimate of the independent part of ``x`` that has the
+    covariance ``part``, over scalars w: a quadratic function of them."""
+    gram = torch.stack([torch.stack([(a @ covariance * b).sum() for b in terms]) for a in terms])
+    slope = torch.stack([(a * (part - covariance)).sum() for a in terms])
+    w = torch.linalg.solve(gram, slope)
+    return float((covariance - part).trace() - w @ slope) / len(covariance)

@@ -1,4 +1,5 @@
-"""The networks of the appendix: a backbone for pictures, clips or tracklets, and a nonlocal block in it."""
+"""The networks of the appendix: a backbone for pictures, clips or tracklets, and a nonlocal block in it; or a block
+alone, for tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from functools import partial
 from typing import Any, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from vergence.nn import (
     BLOCKS,
@@ -25,7 +26,34 @@ from vergence.nn.resnet3d import inflate
 from vergence.nn.stages import Insert, Stages
 from vergence.recognition.snl.settings import ForPictures, ForTracklets, ModelConfig
 
-Network = Stages | VideoTransformer
+
+class TokenFilter(nn.Module):
+    """A single nonlocal block on tokens (B, N, C), linear but for its affinity: no norm, so that ``Y = X + F(A, Z)``.
+
+    Without a block, F looks at the token alone: ``X + X W``.
+    """
+
+    def __init__(self, width: int, insert: Insert | None) -> None:
+        super().__init__()
+        self.block = insert(width) if insert else None
+        self.alone = None if insert else nn.Linear(width, width, bias=False)
+        for module in self.modules():
+            if isinstance(module, NonlocalBlock):
+                module.norm = nn.Identity()
+
+    @property
+    def inserted(self) -> dict[str, nn.Module]:
+        return {"block": self.block} if self.block is not None else {}
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.block is None:
+            assert self.alone is not None
+            return x + self.alone(x)
+        seen: Tensor = self.block(x.mT.unsqueeze(2))  # a map of one row
+        return seen.squeeze(2).mT
+
+
+Network = Stages | VideoTransformer | TokenFilter
 """A network that takes nonlocal blocks; ``inserted`` has them by place."""
 
 _MAKERS: Mapping[str, Callable[..., Network]] = {
@@ -55,9 +83,11 @@ _WITH_DROPOUT = ("preresnet", "i3d", "resnext3d", "p3d", "vtn")
 
 
 def build(model: ModelConfig, classes: int) -> Network:
-    """Builds the network for ``classes`` classes."""
+    """Builds the network for ``classes`` classes, or for tokens that are so many channels wide."""
     options: dict[str, Any] = {}
     insert = _insert(model)
+    if model.backbone == "tokens":
+        return TokenFilter(classes, insert)
     if model.backbone.startswith("vtn"):
         options["mixer"] = insert or "attention"
     else:

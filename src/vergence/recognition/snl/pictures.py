@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,6 +20,7 @@ from vergence.drawing.grid import Panel, Scale, heated, overlay
 from vergence.nn import CompactGeneralised, NonlocalBlock, SharedAffinity
 from vergence.ops import FactoredAffinity
 from vergence.ops.affinity import DenseAffinity
+from vergence.ops.compact import SeriesAffinity
 from vergence.recognition.snl.model import Network, attention, blocks
 from vergence.recognition.snl.predict import Shares
 from vergence.recognition.snl.settings import Footage, Tracklets
@@ -119,19 +121,29 @@ def clip_rows(
 
 @torch.no_grad()
 def eigenvalues(block: NonlocalBlock, x: Tensor) -> Tensor | None:
-    """Eigenvalues of the affinity of maps (B, C, ...), complex (B, K); None if the graph is too large.
+    """Eigenvalues of the affinity of maps (B, C, ...), complex (B, K); None if the graph is too large or not finite.
 
     A product of thin factors has the non-zero eigenvalues of the small product in reverse order.
     """
     affinity = block.affinity(x.flatten(2).mT.double(), x.shape[2:])
+    affinity = affinity.factored() if isinstance(affinity, SeriesAffinity) else affinity
     if isinstance(affinity, FactoredAffinity) and affinity.left.shape[-1] < affinity.left.shape[-2]:
-        return torch.linalg.eigvals(affinity.gather(affinity.left)).flatten(1)
+        return _general_eigenvalues(affinity.gather(affinity.left).flatten(0, -3), len(x))
     if x.shape[2:].numel() > MOST:
         return None
     matrix = affinity.dense()
-    if block.graph.symmetrise and block.graph.normalise == "symmetric":
+    if block.graph.symmetrise and block.graph.normalise == "symmetric" and matrix.isfinite().all():
         return torch.linalg.eigvalsh(matrix).to(torch.complex128)
-    return torch.linalg.eigvals(matrix)
+    return _general_eigenvalues(matrix.flatten(0, -3), len(x))
+
+
+def _general_eigenvalues(matrices: Tensor, batch: int) -> Tensor | None:
+    """Eigenvalues (batch, K) of square matrices by NumPy, whose solver also converges where many are the same, as for a
+    constant input; PyTorch's may not."""
+    if not matrices.isfinite().all():
+        return None
+    values = np.linalg.eigvals(matrices.cpu().numpy())
+    return torch.from_numpy(values).to(torch.complex128).reshape(batch, -1)
 
 
 @torch.no_grad()
@@ -155,6 +167,8 @@ def _scale(norm: nn.Module) -> Tensor:
     left out."""
     if isinstance(norm, nn.BatchNorm1d):
         return norm.weight / (norm.get_buffer("running_var") + norm.eps).sqrt()
+    if isinstance(norm, nn.Identity):
+        return torch.ones((), dtype=torch.float64)
     return norm.get_parameter("weight" if isinstance(norm, nn.GroupNorm) else "gamma")
 
 
@@ -197,7 +211,7 @@ def _draw_values(axis: Any, values: Tensor | None) -> None:
     axis.plot(turn.cos(), turn.sin(), color="0.75", linewidth=0.8)
     axis.axhline(0, color="0.85", linewidth=0.6)
     if values is None:
-        axis.text(0.5, 0.5, "too many positions", transform=axis.transAxes, ha="center", fontsize=8)
+        axis.text(0.5, 0.5, "not computed", transform=axis.transAxes, ha="center", fontsize=8)
     else:
         axis.plot(values.real.flatten(), values.imag.flatten(), ".", markersize=3, alpha=0.5, color=BLUE)
     axis.set_aspect("equal", adjustable="datalim")

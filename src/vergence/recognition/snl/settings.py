@@ -1,8 +1,8 @@
-"""SNL's settings: configs of three tasks, inputs, presets, variants, metrics, and the numbers reported in the paper."""
+"""SNL's settings: configs of four tasks, inputs, presets, variants, metrics, and the numbers reported in the paper."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import tyro
@@ -13,14 +13,14 @@ from vergence.contract.settings import Learns, Metric, Published, Reported, Sett
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.data.assets import RESNET50
-from vergence.recognition.settings import LEAST, Facts, PictureView
+from vergence.recognition.settings import LEAST, Facts, PictureView, Tokens
 from vergence.recognition.snl import ABOUT
 from vergence.reid.settings import PersonView
 from vergence.video.settings import ClipView, Scene
 
 Block = Literal[
     "none", "nl", "nl-gaussian", "nl-dot", "nl-concatenation", "ns", "a2", "cgnl", "cgnl-dot", "cc", "cc-twice", "snl",
-    "gsnl", "chebysnl", "cayleysnl", "cayleysnl-relu", "cayleyexact",
+    "snl-softmax", "gsnl", "chebysnl", "cayleysnl", "cayleysnl-relu", "cayleyexact",
 ]  # fmt: skip
 
 ForPictures = Literal[
@@ -30,7 +30,7 @@ ForClips = Literal[
     "i3d-tiny", "i3d50", "resnext3d-tiny", "resnext3d101", "p3d-tiny", "p3d63", "p3d199", "vtn-tiny", "vtn"
 ]
 ForTracklets = Literal["resnet-tp-tiny", "resnet50-tp"]
-Backbone = Literal[ForPictures, ForClips, ForTracklets]
+Backbone = Literal[ForPictures, ForClips, ForTracklets, "tokens"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ModelConfig:
     """Backbone, nonlocal block and its place."""
 
     backbone: Backbone = "preresnet56-bottleneck"
-    """The network: for pictures, for clips (i3d, resnext3d, p3d, vtn) or for tracklets (tp)."""
+    """The network: for pictures, clips (i3d, resnext3d, p3d, vtn) or tracklets (tp); tokens is a block alone."""
     block: Block = "snl"
     """The nonlocal block; in a video transformer it replaces the attention (none: keep the attention)."""
     at: tuple[str, ...] = ("layer1.1",)
@@ -66,9 +66,9 @@ class Pictures(PictureView):
     """Source of the pictures, and their crops and augmentation."""
 
     source: Source = EMBEDDED
-    """embedded, cifar10:PATH, cifar100:PATH, cub:PATH, folder:PATH, or a plain PATH to class folders."""
+    """embedded, cifar10:PATH, cifar100:PATH, cub:PATH, list:PATH, folder:PATH, or a plain PATH to class folders."""
     missing: Missing = "refuse"
-    """cub: what to do with a listed picture that is missing: raise an error, or leave it out and report it."""
+    """cub, list: what to do with a listed picture that is missing: raise an error, or leave it out and report it."""
     scene: Literal["relation", "sizes"] = "relation"
     """embedded: marks of one size, or small marks in one half of the pictures and large ones in the other."""
     count: int = 4800
@@ -165,6 +165,7 @@ _BACKBONES = {
     Pictures: ("pictures", get_args(ForPictures)),
     Footage: ("clips", get_args(ForClips)),
     Tracklets: ("tracklets", get_args(ForTracklets)),
+    Tokens: ("tokens", ("tokens",)),
 }
 
 
@@ -173,8 +174,8 @@ class Config:
     """SNL: network, data, training."""
 
     model: ModelConfig = ModelConfig()
-    data: tyro.conf.AvoidSubcommands[Pictures | Footage | Tracklets] = Pictures()
-    """Pictures, videos or tracklets: the preset decides which."""
+    data: tyro.conf.AvoidSubcommands[Pictures | Footage | Tracklets | Tokens] = Pictures()
+    """Pictures, videos, tracklets or tokens: the preset decides which."""
     objective: Objective = Objective()
     pretrained: str = ""
     """Initial weights of the backbone: resnet50 (ImageNet), or a .safetensors or .pth file with the usual names."""
@@ -231,7 +232,7 @@ def _cifar(model: ModelConfig, source: str) -> Config:
 
 
 def _resnet50(view: Pictures, batch: int, pretrained: str = "") -> Config:
-    training = _dropping(0.01, 100, batch, (31, 61, 81))
+    training, view = _dropping(0.01, 100, batch, (31, 61, 81)), replace(view, mean=_MEAN, std=_STD)
     return Config(ModelConfig("resnet50", at=("layer3.4",)), view, pretrained=pretrained, train=training)
 
 
@@ -274,6 +275,11 @@ def _tiny_clips(model: ModelConfig, lr: float, epochs: int, scene: Scene = Scene
     return Config(model, view, train=_quick(lr, epochs, batch=32, warmup=60))
 
 
+def _tokens(view: Tokens) -> Config:
+    optimiser = Optimiser("adam", lr=0.03, schedule=Schedule("cosine", warmup=60))
+    return Config(ModelConfig("tokens", inner=16), view, train=Training(epochs=8, batch=32, optimiser=optimiser))
+
+
 PRESETS = {
     "tiny": _tiny_pictures(Pictures(56, 56, "flip"), every=1),
     "tiny-sizes": _tiny_pictures(Pictures(56, 56, "flip", scene="sizes", count=4224)),
@@ -286,14 +292,12 @@ PRESETS = {
         Objective(smoothing=0.1, margin=0.3),
         train=_quick(0.003, epochs=30, batch=32, warmup=30),
     ),
+    "tiny-clean": _tokens(Tokens("clean")),
+    "tiny-noise": _tokens(Tokens("noise")),
     "paper": _cifar(ModelConfig("preresnet56-bottleneck", at=("layer1.1",)), "cifar100:data"),
     "paper-cifar10": _cifar(ModelConfig("preresnet20", at=("layer1.1",)), "cifar10:data"),
-    "paper-imagenet": _resnet50(
-        Pictures(224, 256, "area-flip", (0.08, 1.25), _MEAN, _STD, source="folder:imagenet"), 100
-    ),
-    "paper-cub": _resnet50(
-        Pictures(448, 512, "crop-flip", mean=_MEAN, std=_STD, source="cub:CUB_200_2011"), 48, pretrained="resnet50"
-    ),
+    "paper-imagenet": _resnet50(Pictures(224, 256, "area-flip", (0.08, 1.25), source="folder:imagenet"), 100),
+    "paper-cub": _resnet50(Pictures(448, 512, "crop-flip", source="cub:CUB_200_2011"), 48, pretrained="resnet50"),
     "paper-ucf101": _ucf101(ModelConfig("i3d50", at=("layer3.4",))),
     "paper-ucf101-p3d": _ucf101(ModelConfig("p3d63", at=("layer2.2",))),
     "paper-ucf101-mars": _ucf101(ModelConfig("resnext3d101", at=("layer2.2",), dropout=0.0), _ACTIVITYNET, _BYTES),
@@ -316,6 +320,7 @@ VARIANTS = {
     "cgnl-dot": Variant("CGNL, dot product", {"model.block": "cgnl-dot"}, headline=False),
     "cc": Variant("CC", {"model.block": "cc"}, headline=False),
     "cc-twice": Variant("CC, twice", {"model.block": "cc-twice"}, headline=False),
+    "snl-softmax": Variant("SNL, softmax affinity", {"model.block": "snl-softmax"}, headline=False),
     "gsnl": Variant("gSNL", {"model.block": "gsnl"}, headline=False),
     "chebysnl": Variant("ChebySNL, order 2", {"model.block": "chebysnl"}, headline=False),
     "cayleysnl": Variant("CayleySNL (Eq. 22)", {"model.block": "cayleysnl"}, headline=False),
@@ -331,6 +336,7 @@ METRICS = {
     "rank5": Metric("Rank-5", "%"),
     "rank10": Metric("Rank-10", "%"),
     "map": Metric("mAP", "%"),
+    "mse": Metric("squared error", higher_is_better=False, digits=3),
     "skipped": Metric("skipped", "videos", higher_is_better=False, digits=0),
     "unmatched": Metric("queries without a match", higher_is_better=False, digits=0),
 }

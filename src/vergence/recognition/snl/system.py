@@ -1,4 +1,4 @@
-"""SNL as a system: networks with and without nonlocal blocks, on pictures, videos and tracklets."""
+"""SNL as a system: networks with and without nonlocal blocks, on pictures, videos and tracklets; and blocks alone."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 from torch import Tensor
 
 from vergence.contract.system import System
-from vergence.recognition.settings import Facts
+from vergence.recognition.settings import Facts, Tokens
 from vergence.recognition.snl.claims import CLAIMS
 from vergence.recognition.snl.model import Network, build, load_backbone
 from vergence.recognition.snl.settings import SETTINGS, Config, Inputs
 from vergence.recognition.snl.tasks.pictures import PictureTask
+from vergence.recognition.snl.tasks.tokens import TokenTask
 from vergence.recognition.snl.tasks.tracklets import TrackletTask
 from vergence.recognition.snl.tasks.videos import VideoTask
 
-TASKS = (PictureTask(), VideoTask(), TrackletTask())
+TASKS = (PictureTask(), VideoTask(), TrackletTask(), TokenTask())
 
 
 class SNLSystem(System[Config, Facts, Network, Any, Any]):
@@ -26,7 +27,7 @@ class SNLSystem(System[Config, Facts, Network, Any, Any]):
     claims = CLAIMS
 
     def build(self, config: Config, facts: Facts) -> Network:
-        return build(config.model, facts.classes)
+        return build(config.model, config.data.width if isinstance(config.data, Tokens) else facts.classes)
 
     def load_pretrained(self, config: Config, model: Network, state: Mapping[str, Tensor]) -> str:
         return load_backbone(model, state)

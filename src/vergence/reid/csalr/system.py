@@ -15,8 +15,8 @@ from vergence.contract.system import System
 from vergence.contract.training import Phase, phases_of
 from vergence.core.errors import VergenceError
 from vergence.data.layouts import read, share
-from vergence.metrics.ranking import Ranked, Taken, distances, rank, rank_descriptors
-from vergence.metrics.rerank import rerank
+from vergence.metrics.ranking import Ranked, Taken, rank, rank_descriptors
+from vergence.ops.reciprocal import rerank
 from vergence.reid.csalr import predict
 from vergence.reid.csalr.claims import CLAIMS
 from vergence.reid.csalr.model import PartNetwork, build, load_backbone, refine
@@ -116,8 +116,11 @@ def _ranked(protocol: Protocol, descriptors: Tensor, queries: Taken, gallery: Ta
     if not protocol.rerank:
         count = len(queries)
         return rank_descriptors(descriptors[:count], descriptors[count:], queries, gallery, protocol.area)
-    far = distances(descriptors, descriptors).square()
-    return rank(rerank(far, len(queries), protocol.k1, protocol.k2, protocol.share), queries, gallery, protocol.area)
+    try:
+        far = rerank(descriptors, len(queries), protocol.k1, protocol.k2, protocol.share)
+    except ValueError as why:
+        raise VergenceError(str(why)) from None
+    return rank(far, queries, gallery, protocol.area)
 
 
 SYSTEM = CSALRSystem()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,14 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vergence.contract.context import Context
-from vergence.contract.data import Data, Spread
+from vergence.contract.data import Spread
 from vergence.contract.inputs import Artifact
 from vergence.contract.system import System
-from vergence.core.errors import VergenceError
 from vergence.data.classes import Classes
 from vergence.data.layouts import read, share
 from vergence.drawing.classes import SAMPLES
-from vergence.metrics import topk_accuracy
 from vergence.nn.video_vit import VideoViT
 from vergence.video.ata import predict
 from vergence.video.ata.claims import CLAIMS
@@ -28,14 +26,10 @@ from vergence.video.ata.settings import SETTINGS, Config, Inputs
 from vergence.video.data import Clips, Sample, even_places, middle_clip
 from vergence.video.examples import classified_clips
 from vergence.video.layouts import LAYOUTS, folded
-from vergence.video.settings import ClipView
+from vergence.video.protocol import SKIPPED, accuracy, mean_scores, say_damaged
 from vergence.video.synth import turning
 
 Ctx = Context[Config, Classes]
-
-SKIPPED = {"refuse": (), "skip-training": ("train",), "skip": ("train", "test")}
-AT_ONCE = 256
-"""Frames that evaluation holds at a time."""
 
 
 class ATASystem(System[Config, Classes, VideoViT, Clips, Labels]):
@@ -76,24 +70,12 @@ class ATASystem(System[Config, Classes, VideoViT, Clips, Labels]):
 
     def losses(self, ctx: Ctx, model: VideoViT, batch: Any) -> Mapping[str, Tensor]:
         sample = Sample(*batch)
-        if sample.damaged:
-            ctx.log(damaged=float(len(sample.damaged)))
-            for sentence in sample.damaged:
-                ctx.progress.say(f"left out: {sentence}")
+        say_damaged(ctx, sample)
         return {"cross_entropy": F.cross_entropy(model(sample.clips), sample.label)}
 
     def evaluate(self, ctx: Ctx, model: VideoViT, data: Clips) -> Mapping[str, float]:
         ctx.facts.refuse_others(data.data.classes)
-        scores, labels, damaged = _scores(ctx, model, data, data.view)
-        for sentence in damaged:
-            ctx.progress.say(f"left out: {sentence}")
-        known = labels >= 0
-        if not known.any():
-            raise VergenceError(f"not one video can be read: {damaged[0]}")
-        result = {"top1": topk_accuracy(scores[known], labels[known])}
-        if scores.shape[1] > 5:
-            result["top5"] = topk_accuracy(scores[known], labels[known], 5)
-        return result | ({"skipped": float(len(damaged))} if damaged else {})
+        return accuracy(ctx, *mean_scores(ctx, _probabilities(model), data, data.view))
 
     def infer(self, ctx: Ctx, model: VideoViT, inputs: Inputs) -> Labels:
         return predict.label(ctx, model, inputs)
@@ -115,21 +97,16 @@ class ATASystem(System[Config, Classes, VideoViT, Clips, Labels]):
             artifacts.append(followed(ctx.folder / f"matches-{index}.png", frames, matches, truth))
             artifacts += responses(ctx.folder / f"responses-{index}", frames, answers, names)
         some = Spread(data, SAMPLES // 4)
-        scored = {SETTINGS.label(name): _scores(ctx, model, some, data.view) for name, model in models.items()}
+        scored = {
+            SETTINGS.label(name): mean_scores(ctx, _probabilities(model), some, data.view)
+            for name, model in models.items()
+        }
         return artifacts + classified_clips(ctx.folder, scored, some, ctx.facts.name)
 
 
-def _scores(ctx: Ctx, model: VideoViT, data: Data, view: ClipView) -> tuple[Tensor, Tensor, list[str]]:
-    """Probabilities (N, classes) of videos, their labels (-1: damaged), and the errors of damaged ones."""
-    parts, damaged = [], []
-    for batch in ctx.batches(data, max(AT_ONCE // (view.frames * view.clips * view.crops), 1)):
-        sample = Sample(*batch)
-        # As published for TimeSformer: softmax scores averaged over clips and crops.
-        scores = model(sample.clips.flatten(0, 1)).float().softmax(-1)
-        parts.append((scores.unflatten(0, sample.clips.shape[:2]).mean(1), sample.label))
-        damaged += sample.damaged
-    scores, labels = (ctx.gather(torch.cat(part)) for part in zip(*parts, strict=True))
-    return scores, labels, ctx.gather(damaged)
+def _probabilities(model: VideoViT) -> Callable[[Tensor], Tensor]:
+    """As published for TimeSformer: softmax scores, to be averaged over clips and crops."""
+    return lambda clips: model(clips).float().softmax(-1)
 
 
 SYSTEM = ATASystem()

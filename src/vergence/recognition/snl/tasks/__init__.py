@@ -1,4 +1,4 @@
-"""The three tasks (pictures, videos and tracklets), and what they share."""
+"""The four tasks (pictures, videos, tracklets and tokens), and what they share."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from torch import Tensor
 
 from vergence.contract.context import Context
 from vergence.core.errors import VergenceError
-from vergence.metrics import topk_accuracy
-from vergence.recognition.settings import Facts
+from vergence.recognition.settings import Facts, Tokens
 from vergence.recognition.snl.predict import Labels, Shares
 from vergence.recognition.snl.settings import Config, Footage, Pictures, Tracklets
 
 Ctx = Context[Config, Facts]
-S = TypeVar("S", bound=Pictures | Footage | Tracklets)
+S = TypeVar("S", bound=Pictures | Footage | Tracklets | Tokens)
 
 
 def asked(config: Config, kind: type[S]) -> S:
@@ -33,15 +32,3 @@ def labelled(
     classes = tuple(map(ctx.facts.name, range(ctx.facts.classes)))
     best = tuple(classes[i] for i in scores.argmax(1).tolist())
     return Labels(tuple(map(str, paths)), classes, best, scores, tuple(points), tuple(attention))
-
-
-def accuracies(logits: Tensor, labels: Tensor) -> dict[str, float]:
-    """Top-1, and Top-5 if there are more than five classes."""
-    scores = {"top1": topk_accuracy(logits, labels)}
-    return scores | ({"top5": topk_accuracy(logits, labels, 5)} if logits.shape[1] > 5 else {})
-
-
-def say_left_out(ctx: Ctx, sentences: Sequence[str]) -> None:
-    """Reports listed files that could not be read."""
-    for sentence in sentences:
-        ctx.progress.say(f"left out: {sentence}")

@@ -18,17 +18,18 @@ from vergence.core.errors import VergenceError
 from vergence.core.files import unused
 from vergence.data.imagenet import words
 from vergence.data.images import fitted, read_image
-from vergence.data.layouts import read, share
+from vergence.data.layouts import read, say_left_out, share
 from vergence.drawing.classes import SAMPLES, classified
 from vergence.drawing.grid import Panel, grid
 from vergence.metrics import topk_accuracy
-from vergence.recognition.data import LAYOUTS, Viewed, middle, read_cub
+from vergence.metrics.topk import accuracies
+from vergence.recognition.data import LAYOUTS, Viewed, middle, read_cub, read_lists
 from vergence.recognition.settings import Facts, PictureView
 from vergence.recognition.snl.model import Network, attention
 from vergence.recognition.snl.pictures import Look, inside, spectra
 from vergence.recognition.snl.predict import Labels, Shares, labels_table
 from vergence.recognition.snl.settings import SETTINGS, Config, Inputs, Pictures
-from vergence.recognition.snl.tasks import Ctx, accuracies, asked, labelled, say_left_out
+from vergence.recognition.snl.tasks import Ctx, asked, labelled
 from vergence.recognition.snl.tasks.photographs import PLACE, looked, ready_network, shown_heat, whole_shares
 from vergence.recognition.synth import Relations, relations, sizes
 
@@ -55,14 +56,17 @@ class PictureTask(Task[Config, Facts, Network, Viewed, Labels]):
     def data(self, ctx: Ctx, split: str) -> Viewed:
         view = asked(ctx.config, Pictures)
         draw = relations if view.scene == "relation" else sizes
-        cub = replace(LAYOUTS["cub"], read=partial(read_cub, missing=view.missing))
+        listed = {
+            name: replace(LAYOUTS[name], read=partial(reader, missing=view.missing))
+            for name, reader in (("cub", read_cub), ("list", read_lists))
+        }
         pictures = read(
             view.source,
-            LAYOUTS | {"cub": cub},
+            LAYOUTS | listed,
             split,
             embedded=lambda: draw(share(view.count, split), view.size, view.noise, split),
         )
-        say_left_out(ctx, getattr(pictures, "skipped", ()))
+        say_left_out(ctx.progress, getattr(pictures, "skipped", ()))
         return Viewed(pictures, view)
 
     def facts(self, ctx: Ctx, data: Viewed) -> Facts:

@@ -17,7 +17,7 @@ from vergence.contract.system import Task
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_table
 from vergence.data.images import find_images, fitted
-from vergence.data.layouts import read, share
+from vergence.data.layouts import read, say_left_out, share
 from vergence.drawing.grid import grid
 from vergence.metrics.ranking import distances, rank_descriptors
 from vergence.nn import ResNetTP
@@ -26,7 +26,7 @@ from vergence.recognition.settings import Facts
 from vergence.recognition.snl.pictures import Attended, attended, clip_rows, spectra
 from vergence.recognition.snl.predict import Matches, Shares
 from vergence.recognition.snl.settings import Config, Inputs, Tracklets
-from vergence.recognition.snl.tasks import Ctx, asked, say_left_out
+from vergence.recognition.snl.tasks import Ctx, asked
 from vergence.reid import page
 from vergence.reid.data import judged
 from vergence.reid.results import Match
@@ -68,7 +68,7 @@ class TrackletTask(Task[Config, Facts, ResNetTP, Clips, Matches]):
             split,
             embedded=lambda: walks(people, view.length, view.height, view.width, split),
         )
-        say_left_out(ctx, getattr(tracklets, "skipped", ()))
+        say_left_out(ctx.progress, getattr(tracklets, "skipped", ()))
         if split == "train":
             return BalancedClips(tracklets, view, view.frames, each=view.each)
         return Clips(tracklets, view, view.frames, view.most)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vergence.contract.data import Data, Layout, Spread
+from vergence.contract.data import Layout, Spread
 from vergence.contract.inputs import Artifact
 from vergence.contract.system import Task
 from vergence.core.errors import VergenceError
@@ -24,16 +24,14 @@ from vergence.recognition.snl.model import Network
 from vergence.recognition.snl.pictures import Attended, attended, clip_rows, inside, spectra
 from vergence.recognition.snl.predict import Labels, labels_table
 from vergence.recognition.snl.settings import SETTINGS, Config, Footage, Inputs
-from vergence.recognition.snl.tasks import Ctx, accuracies, asked, labelled, say_left_out
+from vergence.recognition.snl.tasks import Ctx, asked, labelled
 from vergence.video.data import Clips, Sample, Videos, evaluation_clips, even_places, middle_clip
 from vergence.video.examples import classified_clips
 from vergence.video.layouts import FOLDED, LAYOUTS
+from vergence.video.protocol import SKIPPED, accuracy, mean_scores, say_damaged
 from vergence.video.settings import ClipView
 from vergence.video.synth import Turning, turning
 
-SKIPPED = {"refuse": (), "skip-training": ("train",), "skip": ("train", "test")}
-AT_ONCE = 256
-"""Frames that evaluation holds at a time."""
 SHOWN = 4
 """Frames of a clip that a picture shows."""
 
@@ -78,22 +76,14 @@ class VideoTask(Task[Config, Facts, Network, Clips, Labels]):
 
     def losses(self, ctx: Ctx, model: Network, batch: Any) -> Mapping[str, Tensor]:
         sample = Sample(*batch)
-        if sample.damaged:
-            ctx.log(damaged=float(len(sample.damaged)))
-            say_left_out(ctx, sample.damaged)
+        say_damaged(ctx, sample)
         smoothing = ctx.config.objective.smoothing
         return {"cross_entropy": F.cross_entropy(model(sample.clips), sample.label, label_smoothing=smoothing)}
 
     def evaluate(self, ctx: Ctx, model: Network, data: Clips) -> Mapping[str, float]:
         """Accuracy of the mean logits of a video's clips."""
         ctx.facts.refuse_others(data.data.classes)
-        logits, labels, damaged = _logits(ctx, model, data, data.view)
-        say_left_out(ctx, damaged)
-        known = labels >= 0
-        if not known.any():
-            raise VergenceError(f"not one video can be read: {damaged[0]}")
-        scores = accuracies(logits[known], labels[known])
-        return scores | ({"skipped": float(len(damaged))} if damaged else {})
+        return accuracy(ctx, *mean_scores(ctx, _logits(model), data, data.view))
 
     def infer(self, ctx: Ctx, model: Network, inputs: Inputs) -> Labels:
         if not inputs.videos:
@@ -145,22 +135,14 @@ class VideoTask(Task[Config, Facts, Network, Clips, Labels]):
         batch = torch.stack([data[index].clips[0] for index in range(min(4, len(data)))])
         some, scored = Spread(data, SAMPLES // 4), {}
         for name, model in models.items():
-            logits, labels, damaged = _logits(ctx, model, some, data.view)
+            logits, labels, damaged = mean_scores(ctx, _logits(model), some, data.view)
             scored[SETTINGS.label(name)] = logits.softmax(1), labels, damaged
         drawings += classified_clips(ctx.folder, scored, some, ctx.facts.name)
         return [*drawings, *spectra(ctx.folder / "spectrum.png", models, ctx.to_device(batch))]
 
 
-def _logits(ctx: Ctx, model: Network, data: Data, view: ClipView) -> tuple[Tensor, Tensor, list[str]]:
-    """Mean logits (N, classes) of the clips of videos, their labels (-1: damaged), and the errors of damaged ones."""
-    parts, damaged = [], []
-    for batch in ctx.batches(data, max(AT_ONCE // (view.frames * view.clips * view.crops), 1)):
-        sample = Sample(*batch)
-        logits = model(sample.clips.flatten(0, 1)).float()
-        parts.append((logits.unflatten(0, sample.clips.shape[:2]).mean(1), sample.label))
-        damaged += sample.damaged
-    logits, labels = (ctx.gather(torch.cat(part)) for part in zip(*parts, strict=True))
-    return logits, labels, ctx.gather(damaged)
+def _logits(model: Network) -> Callable[[Tensor], Tensor]:
+    return lambda clips: model(clips).float()
 
 
 def _folded(name: str, fold: int) -> Layout:
