@@ -238,10 +238,8 @@ class SmallNetwork(nn.Sequential):
 
     def __init__(self, classes: int, widths: tuple[int, int, int] = (16, 32, 64)) -> None:
         one, two, three = widths
-        super().__init__(
-            *_layer(3, one, 5, 2), *_layer(one, two), nn.MaxPool2d(2), *_layer(two, three), nn.MaxPool2d(2),
-            *_layer(three, three), nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(three, classes),
-        )  # fmt: skip
+        layers = (*_layer(3, one, 5, 2), *_layer(one, two, 3, 2), *_layer(two, three, 3, 2), *_layer(three, three))
+        super().__init__(*layers, nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(three, classes))
 
 
 def _layer(inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> tuple[nn.Module, ...]:
