@@ -29,5 +29,7 @@ def draw(path: Path) -> Path:
         badge(canvas.picture(pixels((255 * heat(shown, scores)).to(torch.uint8)), *place), name)
     enough = torch.where(mask, shown, torch.tensor(128, dtype=torch.uint8))
     axes = canvas.picture(pixels(enough), *places[3])
-    badge(axes, f"{100 * result.sizes[0, 0]:.0f} % of the pixels:\n“{result.answers[0]}”, {result.seen[0, 0]:.0%}", GREEN)
+    badge(
+        axes, f"{100 * result.sizes[0, 0]:.0f} % of the pixels:\n“{result.answers[0]}”, {result.seen[0, 0]:.0%}", GREEN
+    )
     return canvas.save(path)
