@@ -1,6 +1,7 @@
 """The front page opens with what to do, and its table is the catalogue (its snippets and commands: tests/docs)."""
 
 import importlib.metadata
+import json
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 import vergence
 from vergence import catalogue
+from vergence.tools.tour import command_line
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -18,6 +20,15 @@ def test_it_opens_with_the_two_commands():
     assert "make run" in first
     assert "make test" in first
     assert "TORCH=cuda" in first
+
+
+def test_its_commands_are_those_of_examples_that_the_tour_leaves():
+    commands = re.findall(r"^vergence predict (\w+) (tour/.*) -o \S+$", README, re.M)
+    assert len(commands) >= 4
+    for name, words in commands:
+        folder = str(catalogue.folder(name) / "example")
+        example = json.loads(json.dumps(catalogue.example(name)).replace(folder, f"tour/{name}/input"))
+        assert command_line(name, example) == ["vergence", "predict", name, *words.split()]
 
 
 def test_its_table_is_the_catalogue():
