@@ -12,6 +12,7 @@ from torch import nn
 import vergence
 from vergence import catalogue
 from vergence.cli.main import main
+from vergence.contract.context import Context
 from vergence.contract.identity import Identity
 from vergence.core.errors import VergenceError
 from vergence.core.files import save_tensors
@@ -243,3 +244,13 @@ def test_pictures_with_one_name_keep_their_own_files(weights, here):
         written(here / folder)
     result = vergence.load(weights).predict(images=["one/a.png", "two/a.png"], queries=8)
     assert result.names == ("a", "a-2")
+
+
+def test_the_slice_that_traces_are_made_of_can_be_evaluated(tmp_path):
+    system = catalogue.load("deepcover")
+    changes = {"data.things": 1, "data.pictures": 7, "explain.queries": 8}
+    config, facts = system.configure("tiny", "deepcover", changes), system.settings.facts(7, NAMES)
+    ctx = Context(config, tmp_path, facts)
+    some = system.slice(system.data(ctx, "test"))
+    assert len(some) == 4
+    assert "accuracy" in system.evaluate(ctx, system.build(config, facts).eval(), some)

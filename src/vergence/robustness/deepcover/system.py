@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vergence.contract.context import Context
-from vergence.contract.data import First, Spread
+from vergence.contract.data import First
 from vergence.contract.inputs import Artifact
 from vergence.contract.system import System
 from vergence.core.errors import VergenceError
@@ -54,7 +54,7 @@ class DeepCoverSystem(System[Config, Facts, Classifier, Planted, Explanations]):
         return Facts(len(classes), classes if len(classes) <= 100 else ())
 
     def slice(self, data: Planted) -> Planted:
-        return Planted(Spread(data.data, 4), data.side, trigger=data.trigger)
+        return Planted(First(data.data, 4), data.side, trigger=data.trigger)
 
     def build(self, config: Config, facts: Facts) -> Classifier:
         return build(config.model.network, config.data.side, facts.classes)
