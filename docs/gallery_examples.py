@@ -128,6 +128,18 @@ def roadmetrics(folder: Path) -> dict[str, Any]:
     return {"truth": "truth.graph", "prediction": "prediction.graph"}
 
 
+def affinecorr(folder: Path) -> dict[str, Any]:
+    """The motorcycle pair of scikit-image (Middlebury 2014) with its calibration."""
+    from vergence.matching.data import MOTORCYCLE, motorcycle
+
+    names = ["left.jpg", "right.jpg"]
+    for name, photograph in zip(names, motorcycle().pictures, strict=True):
+        picture(folder / name, photograph)
+    focal, cx, cy, shift, baseline = MOTORCYCLE
+    lenses = f"{focal},{cx},{cy};{focal},{cx + shift:.3f},{cy}"
+    return {"images": names, "intrinsics": lenses, "pose": f"{-baseline},0,0"}
+
+
 WRITERS: tuple[Callable[[Path], dict[str, Any]], ...] = (
     snl,
     patchwise,
@@ -138,6 +150,7 @@ WRITERS: tuple[Callable[[Path], dict[str, Any]], ...] = (
     ata,
     flot,
     roadmetrics,
+    affinecorr,
 )
 
 

@@ -39,6 +39,15 @@ def test_a_page_holds_everything_it_shows(tmp_path):
     assert "two clouds" in text
 
 
+def test_a_layer_may_be_hidden_at_first_and_the_eye_begins_where_it_is_asked_to(tmp_path):
+    both = layers()
+    hidden = Layer("third", both[0].points, "#000000", shown=False)
+    text, data = read(page(tmp_path / "a.html", "a", "b", [*both, hidden], eye=(0.1, -0.2)))
+    assert [layer["shown"] for layer in data["layers"]] == [True, True, False]
+    assert (data["yaw"], data["pitch"]) == (0.1, -0.2)
+    assert "box.checked = layer.shown" in text
+
+
 def test_names_cannot_break_the_page(tmp_path):
     evil = "</script><b>&\"'"
     text, data = read(page(tmp_path / "a.html", evil, evil, [Layer(evil, torch.zeros(1, 3), "#000000")]))

@@ -41,6 +41,8 @@ class Layer:
     """Unit normals (N, 3): points are drawn as shaded discs."""
     disc: float = 0.0
     """Radius of the discs, in the unit of the points."""
+    shown: bool = True
+    """Whether a page shows it from the start."""
 
 
 def turned(points: Tensor, axes: Axes) -> Tensor:
@@ -49,12 +51,26 @@ def turned(points: Tensor, axes: Axes) -> Tensor:
     return points[:, order] * points.new_tensor(sign)
 
 
-def page(path: Path, title: str, note: str, layers: Sequence[Layer], axes: Axes = "camera") -> Path:
-    """Write a page in which layers can be rotated, shown, hidden, and moved along their vectors."""
+YAW, PITCH = 0.5, 0.55
+"""The initial viewpoint, in radians."""
+
+
+def page(
+    path: Path,
+    title: str,
+    note: str,
+    layers: Sequence[Layer],
+    axes: Axes = "camera",
+    eye: tuple[float, float] = (YAW, PITCH),
+) -> Path:
+    """Write a page in which layers can be rotated, shown, hidden, and moved along their vectors. ``eye`` is the initial
+    viewpoint: radians to the side and from above."""
     everything = turned(torch.cat([_plain(layer.points)[thinned(len(layer.points), MOST)] for layer in layers]), axes)
     middle = everything.median(0).values
     radius = float((everything - middle).norm(dim=1).quantile(0.9))  # ignores the farthest points
     data = {
+        "yaw": eye[0],
+        "pitch": eye[1],
         "middle": middle.tolist(),
         "radius": max(radius, 1e-6),
         "dot": min(max(250 / len(everything) ** 0.5, 1.2), 5.0),
@@ -74,7 +90,7 @@ def page(path: Path, title: str, note: str, layers: Sequence[Layer], axes: Axes 
 
 def _packed(layer: Layer, axes: Axes) -> dict[str, Any]:
     kept = thinned(len(layer.points), MOST)
-    packed: dict[str, Any] = {"name": layer.name, "colour": layer.colour}
+    packed: dict[str, Any] = {"name": layer.name, "colour": layer.colour, "shown": layer.shown}
     rows = {"points": layer.points, "vectors": layer.vectors, "normals": layer.normals}
     packed |= {name: _text(turned(_plain(value)[kept], axes)) for name, value in rows.items() if value is not None}
     if layer.colours is not None:
@@ -188,10 +204,6 @@ def _frame(row: Sequence[View], axes: Axes) -> tuple[float, float, float, float]
     low, high = every.quantile(cut, 0), every.quantile(1 - cut, 0)
     margin = 0.05 * float((high - low).max()) + 1e-3
     return float(low[0]) - margin, float(high[0]) + margin, float(low[1]) - margin, float(high[1]) + margin
-
-
-YAW, PITCH = 0.5, 0.55
-"""The page's initial viewpoint, in radians."""
 
 
 def _seen(points: Tensor) -> Tensor:

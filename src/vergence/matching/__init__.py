@@ -1,0 +1,1 @@
+"""Correspondences between pictures: cameras, local affine frames, tracks, and the surfaces they belong to."""
