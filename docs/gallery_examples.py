@@ -82,6 +82,26 @@ def lattqe(folder: Path) -> dict[str, Any]:
     return {"query": query, "gallery": rest, "method": "alpha", "neighbours": 3, "backbone": "efficientnet-lite0"}
 
 
+def lineintegral(folder: Path) -> dict[str, Any]:
+    """A horse of scikit-image (public domain); among drawn silhouettes, the same horse as another camera sees it."""
+    import torch
+    from skimage import data
+
+    from vergence.retrieval.masks import Cameras, homography, seen
+    from vergence.retrieval.silhouettes import KINDS, silhouette
+
+    horse = torch.from_numpy(~data.horse())
+    view = homography(Cameras(stretch=2.5, tilt=0.05), torch.Generator().manual_seed(5))
+    masks = {f"{kind}-{number}": silhouette(kind, number) >= 0.5 for kind in KINDS for number in (1, 2)}
+    masks["horse-seen-askew"] = seen(horse, view, 220)
+
+    def save(name: str, mask: Any) -> str:
+        Image.fromarray(mask.numpy()).save(folder / f"{name}.png", optimize=True)
+        return f"{name}.png"
+
+    return {"query": [save("horse", horse)], "gallery": [save(name, mask) for name, mask in masks.items()], "top": 8}
+
+
 def sesiam(folder: Path) -> dict[str, Any]:
     """A camera that moves over a photograph of scikit-image (NASA) and comes nearer; the face is followed."""
     from skimage import data
@@ -146,6 +166,7 @@ WRITERS: tuple[Callable[[Path], dict[str, Any]], ...] = (
     deepcover,
     csalr,
     lattqe,
+    lineintegral,
     sesiam,
     ata,
     flot,

@@ -57,7 +57,7 @@ def _index(path):
 
 WRITERS = {
     "opcodes": {"a": lambda p: p.write_bytes(bytes(range(50)))},
-    "image": {"a.png": _image, "a.jpg": _image, "a.bmp": _image, "a.webp": _image, "a.tiff": _image},
+    "image": {"a.png": _image, "a.jpg": _image, "a.bmp": _image, "a.webp": _image, "a.tiff": _image, "a.gif": _image},
     "npy": {"a.npy": lambda p: np.save(p, POINTS)},
     "npz": {"a.npz": lambda p: np.savez_compressed(p, points=POINTS)},
     "ply": {"a.ply": lambda p: p.write_bytes(PLY)},

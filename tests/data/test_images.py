@@ -106,3 +106,15 @@ def test_a_grid_is_a_png_with_as_many_panels_as_given(tmp_path):
     panels = [[Panel(torch.rand(3, 5, 5), "a", [(2, 2)])], [Panel(torch.rand(3, 5, 5))] * 2]
     with Image.open(grid(tmp_path / "sub" / "g.png", panels)) as made:
         assert made.width > made.height / 2
+
+
+def test_a_gif_is_read_and_a_cut_one_is_refused(tmp_path):
+    mask = np.zeros((40, 60), np.uint8)
+    mask[5:30, 10:50] = 255
+    Image.fromarray(mask).save(tmp_path / "shape-1.gif")
+    assert np.array_equal(images.read_image(tmp_path / "shape-1.gif")[0].numpy(), mask)
+    assert images.find_images(tmp_path) == [tmp_path / "shape-1.gif"]
+    content = (tmp_path / "shape-1.gif").read_bytes()
+    (tmp_path / "cut.gif").write_bytes(content[: len(content) // 2])
+    with pytest.raises(VergenceError, match="cut.gif is not a readable picture"):
+        images.read_image(tmp_path / "cut.gif")

@@ -24,6 +24,30 @@ def test_it_finds_the_nearest_in_order():
     torch.testing.assert_close(far, exact.values[:, :5], rtol=1e-4, atol=1e-4)
 
 
+def test_by_l1_it_finds_the_plain_ranking_also_from_its_file(tmp_path):
+    torch.manual_seed(1)
+    kept = Index(torch.randn(80, 33), tuple(map(str, range(80))), "weights", metric="l1")
+    kept.save(tmp_path / "kept.safetensors")
+    queries = torch.randn(5, 33)
+    plain = (queries.double()[:, None] - kept.descriptors.double()).abs().sum(-1).sort(dim=1)
+    assert not torch.equal(plain.indices, torch.cdist(queries, kept.descriptors).argsort(dim=1))
+    for index in (
+        kept,
+        Index.load(tmp_path / "kept.safetensors", "weights"),
+        kept.added(kept.descriptors[:1], ["more"]),
+    ):
+        far, places = index.search(queries, 20)
+        assert index.metric == "l1"
+        if len(index) == 80:
+            assert torch.equal(places, plain.indices[:, :20])
+            torch.testing.assert_close(far.double(), plain.values[:, :20], rtol=1e-5, atol=1e-5)
+
+
+def test_an_approximate_index_has_no_l1():
+    with pytest.raises(VergenceError, match="by l1 if it is flat; got 'l1' of kind 'hnsw'"):
+        Index(torch.randn(80, 8), tuple(map(str, range(80))), "weights", "hnsw", metric="l1")
+
+
 @pytest.mark.parametrize("count", [1, 3, 4, 50])
 def test_a_large_index_finds_the_nearest_of_few_queries_and_of_many(count):
     import faiss

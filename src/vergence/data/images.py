@@ -17,7 +17,7 @@ from vergence.contract.inputs import InMemory
 from vergence.core.errors import VergenceError
 from vergence.reading.pictures import read_picture
 
-SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".tif", ".tiff"})
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".tif", ".tiff", ".gif"})
 
 
 def read_image(path: Path, longest: int = 0) -> Tensor:

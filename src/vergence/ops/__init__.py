@@ -16,7 +16,23 @@ from vergence.ops.correlation import cross_correlation, nonparametric_scale_conv
 from vergence.ops.crisscross import CrissCrossAffinity
 from vergence.ops.graph import Graph, connect
 from vergence.ops.graphfilter import cayley, chebyshev, laplacian_squared
+from vergence.ops.invariants import (
+    affine_moment_invariants,
+    multiscale_autoconvolution,
+    r_transform,
+    triple_features,
+)
 from vergence.ops.knn import gathered, nearest
+from vergence.ops.lines import (
+    binding_integrals,
+    fourier_invariants,
+    line_offsets,
+    normalise_rows,
+    polar_moments,
+    square_root,
+    supports,
+    trace_transform,
+)
 from vergence.ops.lowrank import LowRank, sampled
 from vergence.ops.patches import Patches
 from vergence.ops.scale import hermite_basis, lift, pointwise_scale_convolution, scale_convolution, scale_pool
@@ -38,25 +54,33 @@ __all__ = [
     "SoftmaxAffinity",
     "SortedAffinity",
     "TiledAffinity",
+    "affine_moment_invariants",
     "align",
     "assign",
     "barycentres",
+    "binding_integrals",
     "cayley",
     "chebyshev",
     "compact",
     "connect",
     "cross_correlation",
     "dealign",
+    "fourier_invariants",
     "gathered",
     "gaussian_smooth",
     "hermite_basis",
     "laplacian_squared",
     "lift",
+    "line_offsets",
     "log_sinkhorn",
+    "multiscale_autoconvolution",
     "nearest",
     "nonparametric_scale_convolution",
+    "normalise_rows",
     "optimal_plan",
     "pointwise_scale_convolution",
+    "polar_moments",
+    "r_transform",
     "rescale",
     "sampled",
     "scale_convolution",
@@ -64,5 +88,9 @@ __all__ = [
     "set_convolution",
     "sinkhorn",
     "soft_assign",
+    "square_root",
+    "supports",
     "surroundings",
+    "trace_transform",
+    "triple_features",
 ]

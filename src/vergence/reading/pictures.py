@@ -12,9 +12,17 @@ from vergence.core.errors import VergenceError
 from vergence.reading.budget import within
 from vergence.reading.files import open_file, refusing
 
-FORMATS = {"PNG": ".png", "JPEG": ".jpg", "BMP": ".bmp", "WEBP": ".webp", "PPM": ".ppm", "TIFF": ".tif"}
+FORMATS = {
+    "PNG": ".png",
+    "JPEG": ".jpg",
+    "BMP": ".bmp",
+    "WEBP": ".webp",
+    "PPM": ".ppm",
+    "TIFF": ".tif",
+    "GIF": ".gif",
+}
 """Formats that are opened, with the suffix of each."""
-WHAT = "a readable picture (PNG, JPEG, WebP, BMP, PPM or TIFF)"
+WHAT = "a readable picture (PNG, JPEG, WebP, BMP, PPM, TIFF or GIF)"
 _pillow = threading.Lock()
 
 

@@ -34,6 +34,7 @@ from vergence.reading.tables import parse_json
 from vergence.reading.weights import load_tensors, read_index
 
 Kind = Literal["flat", "ivf", "hnsw", "ivfpq"]
+Metric = Literal["l2", "l1"]
 _KEY = "vergence_index"
 _MOST_EFFORT = 1_000_000
 _REFINE = 4
@@ -54,6 +55,7 @@ class _About:
     effort: int
     digest: str = ""
     """SHA-256 of FAISS's structure, whose reader does not notice damage."""
+    metric: Metric = "l2"
 
     def __post_init__(self) -> None:
         if not isinstance(self.made_by, str) or not isinstance(self.digest, str) or type(self.effort) is not int:
@@ -77,7 +79,7 @@ class Searchable(Protocol):
 
 @dataclass(frozen=True)
 class Index:
-    """Named descriptors (N, D), searched by Euclidean distance: exactly, unless another kind is chosen."""
+    """Named descriptors (N, D), searched by Euclidean distance (or by L1): exactly, unless another kind is chosen."""
 
     descriptors: Tensor
     names: tuple[str, ...]
@@ -88,6 +90,8 @@ class Index:
     """ivf, ivfpq: number of lists searched; hnsw: least number of candidates kept. More is slower and finds more."""
     structure: Any = field(default=None, repr=False, compare=False)
     """FAISS's index, for kinds other than flat; built if not given."""
+    metric: Metric = "l2"
+    """The distance: Euclidean, or the sum of absolute differences (l1), for which an index is flat."""
 
     def __post_init__(self) -> None:
         if self.descriptors.ndim != 2 or len(self.descriptors) != len(self.names) or not len(self.names):
@@ -97,6 +101,10 @@ class Index:
             )
         if self.kind not in get_args(Kind):
             raise VergenceError(f"an index is {', '.join(get_args(Kind))}, not {self.kind!r}")
+        if self.metric not in get_args(Metric) or (self.metric == "l1" and self.kind != "flat"):
+            raise VergenceError(
+                f"an index compares by l2, or by l1 if it is flat; got {self.metric!r} of kind {self.kind!r}"
+            )
         if not 1 <= self.effort <= _MOST_EFFORT:
             raise VergenceError(f"an index is searched with an effort of 1 to {_MOST_EFFORT:,}, got {self.effort}")
         object.__setattr__(self, "descriptors", self.descriptors.detach().cpu().float().contiguous())
@@ -120,6 +128,10 @@ class Index:
                 f"{tuple(queries.shape)}"
             )
         count = min(count, len(self))
+        if self.metric == "l1":
+            faiss = _faiss()
+            far, places = faiss.knn(_plain(queries), self.descriptors.numpy(), count, metric=faiss.METRIC_L1)
+            return torch.from_numpy(far), torch.from_numpy(places)
         if self.kind == "flat":
             squared, places = _nearest(_plain(queries), self.descriptors.numpy(), count)
         else:
@@ -173,7 +185,7 @@ class Index:
             structure = _faiss().clone_index(self.structure)
             structure.add(_plain(descriptors))
         joined = torch.cat([self.descriptors, descriptors.detach().cpu().float()])
-        return Index(joined, (*self.names, *names), self.made_by, self.kind, self.effort, structure)
+        return Index(joined, (*self.names, *names), self.made_by, self.kind, self.effort, structure, self.metric)
 
     @property
     def bytes_a_vector(self) -> float:
@@ -183,7 +195,7 @@ class Index:
 
     def save(self, path: Path) -> None:
         """Write the file atomically."""
-        about = _About(self.made_by, self.kind, self.effort)
+        about = _About(self.made_by, self.kind, self.effort, metric=self.metric)
         text = "\0".join(self.names).encode("utf-8", "surrogateescape")  # file names need not be UTF-8
         names = torch.frombuffer(bytearray(text + b"\0"), dtype=torch.uint8)
         tensors = {"descriptors": self.descriptors, "names": names}
@@ -203,10 +215,10 @@ class Index:
             text = tensors["names"].numpy().tobytes().decode("utf-8", "surrogateescape")
             names = tuple(text.split("\0")[:-1])
         if made_by is not None and about.made_by != made_by:
-            raise VergenceError(f"{path} was made with other weights; make it again from its gallery")
+            raise VergenceError(f"{path} was made with other weights or settings; make it again from its gallery")
         structure = _restored(tensors, about.digest, path) if about.kind != "flat" else None
         with refusing(path, "a complete index"):
-            return cls(tensors["descriptors"], names, about.made_by, about.kind, about.effort, structure)
+            return cls(tensors["descriptors"], names, about.made_by, about.kind, about.effort, structure, about.metric)
 
 
 def descriptors_by(parameters: Sequence[Tensor]) -> str:
