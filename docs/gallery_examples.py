@@ -44,6 +44,14 @@ def patchwise(folder: Path) -> dict[str, Any]:
     return {"images": ["coffee.jpg"]}
 
 
+def deepcover(folder: Path) -> dict[str, Any]:
+    """A man with a camera on a tripod, from scikit-image (CC0)."""
+    from skimage import data
+
+    Image.fromarray(data.camera()[90:431]).resize((384, 256)).convert("RGB").save(folder / "camera.jpg", quality=90)
+    return {"images": ["camera.jpg"], "method": "deepcover,gradcam", "queries": 80}
+
+
 def csalr(folder: Path) -> dict[str, Any]:
     from vergence.reid.synth import population
 
@@ -155,6 +163,7 @@ def affinecorr(folder: Path) -> dict[str, Any]:
 WRITERS: tuple[Callable[[Path], dict[str, Any]], ...] = (
     snl,
     patchwise,
+    deepcover,
     csalr,
     lattqe,
     lineintegral,

@@ -1,0 +1,64 @@
+"""Boxes in the XML files of Pascal VOC and ILSVRC."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from vergence.core.errors import VergenceError
+from vergence.reading.budget import within
+from vergence.reading.files import read_text, refusing
+
+XML = "an annotation with boxes in XML"
+
+
+class VocBox(NamedTuple):
+    """An object of a picture: its name, and its box in pixels."""
+
+    name: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class Annotation(NamedTuple):
+    """The size of the annotated picture, and its objects."""
+
+    width: int
+    height: int
+    boxes: tuple[VocBox, ...]
+
+
+def read_voc(path: Path) -> Annotation:
+    """The boxes of one picture. Declared entities, which can name other files and grow without end, are refused."""
+    text = read_text(path, XML)
+    if "<!" in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL):
+        raise VergenceError(f"{path} is refused: it declares things that an annotation does not need")
+    within("points", text.count("<object"), path)
+    with refusing(path, XML):
+        root = ElementTree.fromstring(re.sub(r"^\s*<\?xml.*?\?>", "", text, flags=re.DOTALL))
+    width, height = (int(_number(root, f"size/{name}", path)) for name in ("width", "height"))
+    boxes = []
+    for item in root.findall("object"):
+        left, top, right, bottom = (_number(item, f"bndbox/{name}", path) for name in ("xmin", "ymin", "xmax", "ymax"))
+        if not (left < right and top < bottom):
+            raise VergenceError(f"{path} has a box without area: {left:g}, {top:g}, {right:g}, {bottom:g}")
+        boxes.append(VocBox(item.findtext("name") or "", left, top, right, bottom))
+    if not boxes or width < 1 or height < 1:
+        raise VergenceError(f"{path} is not {XML}: it has {len(boxes)} objects in a picture of {width} x {height}")
+    return Annotation(width, height, tuple(boxes))
+
+
+def _number(element: ElementTree.Element, name: str, path: Path) -> float:
+    text = (element.findtext(name) or "").strip()
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1e9:
+        raise VergenceError(f"{path} is not {XML}: {name} is a number of pixels, got {text!r}")
+    return value
