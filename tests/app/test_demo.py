@@ -329,7 +329,9 @@ def test_words_and_tasks_choose_systems():
     pages = shelf.systems()
     assert {page.name for page in catalogue.matching(pages, "", "")} == set(catalogue.names())
     assert [page.name for page in catalogue.matching(pages, "OPTIMAL flow", "")] == ["flot"]
-    assert [page.name for page in catalogue.matching(pages, "", "tracking")] == ["sesiam"]
+    tracking = {page.name for page in catalogue.matching(pages, "", "tracking")}
+    assert "sesiam" in tracking
+    assert "flot" not in tracking
     assert catalogue.matching(pages, "flot", "tracking") == []
 
 

@@ -76,9 +76,9 @@ class DataCheck:
     layout: str
     path: Path
     readers: tuple[ReaderCheck, ...]
-    """Readers that could open it; if there are none, all readers of the layout."""
+    """Readers that could open it, with the fewest problems; if none could, all readers of the layout."""
     others: tuple[ReaderCheck, ...] = ()
-    """Readers of a layout of this name that cannot open this data."""
+    """Readers of a layout of this name that cannot open this data, or find more wrong with it: it is not for them."""
     guessed: bool = False
     """Whether the layout was guessed from the files."""
     also: tuple[str, ...] = ()
@@ -114,9 +114,12 @@ def check(source: str, system: str = "", workers: int = 0, progress: Progress | 
         located = find(source, {name: layout})  # the same path as in training
         assert located is not None
         readers.append(_read(layout, systems, located[1], workers, shown))
-    opened = tuple(reader for reader in readers if reader.opens)
-    others = tuple(reader for reader in readers if not reader.opens) if opened else ()
-    return DataCheck(name, path, opened or tuple(readers), others)
+    opened = [reader for reader in readers if reader.opens]
+    if not opened:
+        return DataCheck(name, path, tuple(readers))
+    fewest = min(len(reader.problems) for reader in opened)  # a reader of other things finds more
+    suited = tuple(reader for reader in opened if len(reader.problems) == fewest)
+    return DataCheck(name, path, suited, tuple(reader for reader in readers if reader not in suited))
 
 
 def _guess(path: Path, known: Known, workers: int, progress: Progress) -> DataCheck:

@@ -7,8 +7,8 @@ ABOUT = About(
     title="Accurate Reconstruction of Oriented 3D Points Using Affine Correspondences",
     authors=("Carolina Raposo", "Joao P. Barreto"),
     venue="ECCV 2020",
-    tasks=("surface normals", "affine correspondences", "tracking"),
-    brief="3D points with normals from photographs",
+    tasks=("surface normals", "affine correspondences", "patch tracking"),
+    brief="oriented 3D points from photographs",
     summary=(
         "Photographs with known poses become 3D points with surface normals. Matched patches give an affine map each, "
         "which is noisy; it is made consistent with the poses in closed form, or aligned photometrically with just the "
