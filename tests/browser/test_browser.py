@@ -67,7 +67,9 @@ def test_the_search_and_the_task_choose_what_the_wall_shows(gallery, visitor):
         lambda: [e for e in seen.all("[role=option]") if e.text.strip().endswith("road network evaluation")], "no task"
     )
     option[0].click()
-    seen.until(lambda: [e.get_attribute("id") for e in seen.all(".card")] == ["card-roadmetrics"], "task does not choose")
+    seen.until(
+        lambda: [e.get_attribute("id") for e in seen.all(".card")] == ["card-roadmetrics"], "task does not choose"
+    )
 
 
 def test_a_card_leads_to_a_page_with_claims_and_their_verdicts(gallery, visitor):
