@@ -24,27 +24,50 @@ _MOST_REPEATS = 4096
 """Values of one field of a PCD file: feature histograms have hundreds."""
 
 
+INTENSITY = ("intensity", "remission", "reflectivity", "reflectance", "i", "scalar_intensity")
+"""Names of the column that says how strongly a scanner's pulse was reflected."""
+
+
 def read_cloud(path: Path) -> Tensor:
     """A cloud's coordinates, (N, 3); other attributes of points are dropped."""
+    return as_points(_rows(path), path)
+
+
+def read_scan(path: Path) -> tuple[Tensor, Tensor | None]:
+    """A scan's coordinates (N, 3), and the intensity (N,) of its points where the file has one: the fourth column of
+    arrays and of KITTI's files, or a column of that name."""
+    rows = _rows(path)
+    points = as_points(rows, path)
+    if rows.shape[1] < 4:
+        return points, None
+    intensity = torch.from_numpy(np.ascontiguousarray(rows[:, 3], np.float32))
+    bad = int((~intensity.isfinite()).sum())
+    if bad:
+        raise VergenceError(f"{path} has {bad} of {len(points)} points whose intensity is not a finite number")
+    return points, intensity
+
+
+def _rows(path: Path) -> Any:
+    """Points as they are in a file: x, y, z, perhaps the intensity, perhaps more."""
     if isinstance(path, InMemory):
         value = path.value.detach().cpu().numpy() if isinstance(path.value, Tensor) else path.value
         if not isinstance(value, np.ndarray):
             raise VergenceError(f"{path} is a {type(value).__name__}: expected a path, or an array or tensor (N, 3)")
-        return as_points(value, path)
+        return value
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
         raise VergenceError(f"{path} is no point cloud that can be read: expected one of {', '.join(SUFFIXES)}")
     if kind == ".npy":
-        return as_points(read_npy(path), path)
+        return read_npy(path)
     if kind == ".npz":
-        return as_points(_only_cloud(read_npz(path), path), path)
+        return _only_cloud(read_npz(path), path)
     content = read_bytes(path, f"a {kind} point cloud")
     if kind == ".bin":
         if len(content) % 16:
             raise VergenceError(f"{path} is no KITTI scan: {len(content)} bytes are not whole points of 4 float32")
-        return as_points(np.frombuffer(content, "<f4").reshape(-1, 4), path)
+        return np.frombuffer(content, "<f4").reshape(-1, 4)
     with refusing(path, f"a whole {kind} point cloud"):
-        return as_points(_read_ply(content, path) if kind == ".ply" else _read_pcd(content, path), path)
+        return _read_ply(content, path) if kind == ".ply" else _read_pcd(content, path)
 
 
 def _only_cloud(arrays: Mapping[str, Any], path: Path) -> Any:
@@ -110,24 +133,26 @@ def _columns(
     types: Mapping[str, str],
     orders: Mapping[str, str],
 ) -> Any:
-    """The x, y and z of ``count`` rows, in text or binary."""
+    """The x, y, z and perhaps the intensity of ``count`` rows, in text or binary."""
     names = [name for name, _ in properties]
     if not {"x", "y", "z"} <= set(names):
         raise ValueError(f"its points have {', '.join(names) or 'nothing'}, not x, y and z")
+    reflected = next((name for name in names if name.lower() in INTENSITY), None)
+    wanted = [*"xyz"] if reflected is None else [*"xyz", reflected]
     if form == "ascii":
         rows = body.decode("ascii").split("\n")[:count]
-        places = [names.index(axis) for axis in "xyz"]
+        places = [names.index(name) for name in wanted]
         parts = [row.split() for row in rows if row.strip()]
         if len(parts) < count or any(len(part) < len(names) for part in parts):
             raise ValueError(f"it has fewer than the {count} points its header says")
-        return np.array([[float(part[place]) for place in places] for part in parts]).reshape(-1, 3)
+        return np.array([[float(part[place]) for place in places] for part in parts]).reshape(-1, len(wanted))
     if form not in orders:
         raise ValueError(f"its format {form!r} is unknown")
     row = np.dtype([(f"{name}_{place}", orders[form] + types[kind]) for place, (name, kind) in enumerate(properties)])
     if len(body) < count * row.itemsize:
         raise ValueError(f"it has fewer than the {count} points its header says")
     table = np.frombuffer(body, row, count)
-    return np.stack([table[f"{axis}_{names.index(axis)}"].astype(np.float64) for axis in "xyz"], 1)
+    return np.stack([table[f"{name}_{names.index(name)}"].astype(np.float64) for name in wanted], 1)
 
 
 def write_ply(

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from vergence.drawing.figure import figure, saved
 from vergence.drawing.viewer import Layer, page
-
-Colour = tuple[int, int, int]
+from vergence.points.classes import Colour
 
 
 def hexadecimal(colour: Colour) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,10 +13,11 @@ from torch import Tensor
 from vergence.contract.data import Layout
 from vergence.core.errors import VergenceError
 from vergence.core.files import replacing
+from vergence.points.classes import IGNORED, ClassSet
 from vergence.reading.files import read_bytes
 
 CLASSES = (
-    "unlabeled", "car", "bicycle", "motorcycle", "truck", "other-vehicle", "person", "bicyclist", "motorcyclist",
+    IGNORED, "car", "bicycle", "motorcycle", "truck", "other-vehicle", "person", "bicyclist", "motorcyclist",
     "road", "parking", "sidewalk", "other-ground", "building", "fence", "vegetation", "trunk", "terrain", "pole",
     "traffic-sign",
 )  # fmt: skip
@@ -31,6 +31,7 @@ COLOURS = (
     (255, 40, 200), (150, 30, 90), (255, 0, 255), (255, 150, 255), (75, 0, 75), (175, 0, 75), (255, 200, 0),
     (255, 120, 50), (0, 175, 0), (135, 60, 0), (150, 240, 80), (255, 240, 150), (255, 0, 0),
 )  # fmt: skip
+CLASS_SET = ClassSet(CLASSES, COLOURS)
 SEQUENCES = {
     "train": ("00", "01", "02", "03", "04", "05", "06", "07", "09", "10"),
     "val": ("08",),
@@ -103,6 +104,7 @@ class Sweeps:
     files: tuple[tuple[Path, Path | None], ...]
     """Scan and label file of each."""
     split: str = ""
+    classes: ClassSet = CLASS_SET
 
     def __len__(self) -> int:
         return len(self.files)
@@ -142,9 +144,3 @@ def _scans(root: Path, sequences: Sequence[str]) -> list[tuple[Path, Path | None
 
 
 LAYOUT = Layout(read, "sequences/<NN>/velodyne/*.bin with sequences/<NN>/labels/*.label")
-
-
-def legend(present: Tensor | None = None) -> list[tuple[str, tuple[int, int, int]]]:
-    """Names and colours of the classes, or of those present."""
-    shown: Any = range(1, len(CLASSES)) if present is None else sorted(set(present.tolist()) - {0})
-    return [(CLASSES[label], COLOURS[label]) for label in shown]

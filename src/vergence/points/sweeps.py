@@ -15,7 +15,8 @@ from torch import Tensor
 
 from vergence.core.seeding import generator
 from vergence.data.rendered import rendered
-from vergence.points.semantickitti import CLASSES, Sweep
+from vergence.points.classes import ClassSet
+from vergence.points.semantickitti import CLASS_SET, CLASSES, Sweep
 from vergence.rendering.outdoors import bench, bicycle, bus, car, house, person, sign, street_lamp, tree
 from vergence.rendering.solids import BOX, CYLINDER, ELLIPSOID, Solids, cast, normals
 from vergence.rendering.things import Part, about, choice, uniform
@@ -240,6 +241,7 @@ class RenderedSweeps:
     """Rendered sweeps, kept on disk once they were rendered."""
 
     sweeps: tuple[Sweep, ...]
+    classes: ClassSet = CLASS_SET
 
     def __len__(self) -> int:
         return len(self.sweeps)
