@@ -54,6 +54,15 @@ def test_what_is_stored_is_what_the_runs_gave(subject, place):
     assert (place / "snl" / "results" / "picture.png").stat().st_size <= results.LARGEST
 
 
+def test_a_title_picture_outlives_later_runs_unless_one_of_theirs_is_asked_for(subject, place):
+    Image.new("RGB", (30, 20), "red").save(place / "title.png")
+    results.store_picture("snl", place / "title.png", "Drawn for the wall.", "python docs/picture.py snl")
+    results.store_run(subject, "vergence run snl", Progress())
+    assert results.picture("snl").caption == "Drawn for the wall."
+    results.store_run(subject, "vergence run snl --picture attention", Progress(), "attention")
+    assert results.picture("snl").command == "vergence run snl --picture attention"
+
+
 def test_a_picture_that_the_report_does_not_have_is_refused_before_anything_is_written(subject, place):
     with pytest.raises(VergenceError, match=r"has no picture 'atention' \(did you mean 'attention'\?\)"):
         results.store_run(subject, "vergence run snl", Progress(), "atention")

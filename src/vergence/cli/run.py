@@ -47,7 +47,7 @@ class RunOptions:
     store: bool = False
     """Store the table, its costs and a picture in the system's own `results` folder (for maintainers)."""
     picture: str = ""
-    """File name of the report's picture that `--store` keeps; default: the first."""
+    """File name of the report's picture that `--store` keeps; default: the first, or the title picture drawn before."""
     output: Annotated[Output, tyro.conf.arg(name="")] = field(default_factory=Output)
     runtime: Annotated[Runtime, tyro.conf.arg(name="")] = field(default_factory=Runtime)
 

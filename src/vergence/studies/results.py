@@ -108,7 +108,8 @@ def picture(name: str) -> Picture | None:
 
 
 def store_run(subject: Subject, command: str, progress: Progress, wanted: str = "") -> list[Path]:
-    """Store a run's table and one of its pictures (the first, or the one with the file name ``wanted``)."""
+    """Store a run's table and one of its pictures: the one with the file name ``wanted``, or the first, unless a title
+    picture was drawn for the system."""
     from vergence.studies.subject import draw
 
     refuse_uncommitted()
@@ -124,7 +125,9 @@ def store_run(subject: Subject, command: str, progress: Progress, wanted: str = 
         rows = {variant: _row(subject, runs) for variant, runs in subject.runs.items()}
         kept = StoredRun(subject.preset, _data(subject), rows, command, measured_in, _traced(subject, progress))
         written = [_write(name, "run.json", kept)]
-        if chosen is not None:
+        stored = picture(name)
+        titled = stored is not None and not stored.command.startswith("vergence run ")
+        if chosen is not None and (wanted or not titled):
             written.append(store_picture(name, chosen.path, chosen.caption, command))
     return written
 
