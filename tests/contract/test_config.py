@@ -129,6 +129,15 @@ class _Documented:
     seed: int = 0
 
 
+@dataclass(frozen=True)
+class _Inheriting(_Documented):
+    steps: int = 2
+    """In all."""
+    warmup: int = 0
+    """At first."""
+
+
 def test_the_docstrings_of_fields_are_read_from_the_source():
     assert documented(_Documented) == {"rate": "Of the optimiser.", "steps": ""}
+    assert documented(_Inheriting) == {"rate": "Of the optimiser.", "steps": "In all.", "warmup": "At first."}
     assert documented(type("Made", (), {})) == {}

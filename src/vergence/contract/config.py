@@ -205,7 +205,17 @@ def digest(value: Any) -> str:
 
 @cache
 def documented(kind: type) -> dict[str, str]:
-    """The docstring below each field of a dataclass, read from its source; empty for a class made at run time."""
+    """The docstring below each field of a dataclass, inherited ones first, read from its source; empty for a class made
+    at run time."""
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if dataclasses.is_dataclass(base) or base is kind:
+            texts |= _documented_in(base)
+    return texts
+
+
+def _documented_in(kind: type) -> dict[str, str]:
+    """The same for the fields of one class alone."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     except (OSError, TypeError, SyntaxError):  # no source

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from vergence.contract.inputs import Folder, Images, Text
 from vergence.core.errors import VergenceError
 
 Sampler = Literal["plain", "balanced"]
@@ -40,3 +41,25 @@ class PersonView:
             )
         if not all(deviation > 0 for deviation in self.std):
             raise VergenceError(f"a view's std is above 0 in every channel, got {self.std}")
+
+
+@dataclass(frozen=True)
+class Search:
+    """Query pictures and the gallery to search."""
+
+    query: Images = ()
+    """Query pictures."""
+    gallery: Folder | None = None
+    """A folder of pictures to search."""
+    index: Text = ""
+    """A file that stores the descriptors of the gallery; without --gallery it is read."""
+    top: int = 10
+    """Number of matches shown per query."""
+
+    def __post_init__(self) -> None:
+        if not self.query:
+            raise VergenceError("there is no query: give --query FILE...")
+        if self.gallery is None and not self.index:
+            raise VergenceError("there is no gallery: give --gallery DIR, or --index FILE of an earlier call")
+        if self.top < 1:
+            raise VergenceError(f"at least one match is shown, got --top {self.top}")

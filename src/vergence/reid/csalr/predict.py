@@ -1,79 +1,44 @@
-"""Re-identification of a user's pictures: gallery index, nearest matches of each query, and attention maps."""
+"""Re-identification of a user's pictures: nearest matches of each query, and attention maps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from vergence.contract.inputs import Artifact
-from vergence.contract.result import Result
 from vergence.core.errors import VergenceError
-from vergence.core.files import unused, write_table
-from vergence.data.images import find_images, fitted, pictures_by_name, read_image
+from vergence.core.files import unused
+from vergence.data.images import fitted, read_image
 from vergence.drawing.grid import Panel, grid, heated
-from vergence.reid import page
+from vergence.reid import searching
 from vergence.reid.csalr.model import PartNetwork, attended
 from vergence.reid.csalr.pictures import DOWN, Ctx
 from vergence.reid.csalr.settings import Inputs
 from vergence.reid.data import whole
-from vergence.reid.results import Match
-from vergence.search import Index
-from vergence.search.index import descriptors_by
-
-LONGEST = 1024
-"""Larger gallery pictures are reduced while they are read; the network takes 384 x 128 pixels."""
-AT_ONCE = 32
-"""Batch size."""
+from vergence.reid.searching import find_matches, render_matches
 
 
 @dataclass(frozen=True, eq=False)
-class Matches(Result):
-    """The nearest gallery pictures of each query."""
+class Matches(searching.Matches):
+    """The nearest gallery pictures of each query, and where the network looked."""
 
-    queries: tuple[str, ...]
-    """Names of the queries."""
-    matches: tuple[tuple[Match, ...], ...]
-    """For each query its matches, the nearest first."""
-    searched: int
-    """The number of pictures in the gallery."""
-    farthest: float
-    """The greatest distance that two pictures can have."""
     points: tuple[tuple[float, float], ...]
     """Points whose attention is shown, as fractions of the width and height."""
     attention: tuple[Mapping[str, Tensor], ...]
     """For each query, the attention maps of the points by stage, (P, h, w)."""
-
-    def summary(self) -> Mapping[str, Any]:
-        nearest = {
-            Path(query).name: f"{Path(matches[0].name).name} at {matches[0].distance:.3f}" if matches else "no match"
-            for query, matches in zip(self.queries, self.matches, strict=True)
-        }
-        return {"searched": self.searched, **nearest}
 
 
 def find(ctx: Ctx, network: PartNetwork, inputs: Inputs) -> Matches:
     """Finds the nearest gallery pictures of a user's queries."""
     pictures = [read_image(path) for path in inputs.query]
     shares = _shares(inputs, pictures)
-    index = _gallery(ctx, network, inputs)
-    if inputs.index and inputs.gallery is not None:
-        index.save(Path(inputs.index))
-        ctx.progress.say(f"the gallery is kept in {inputs.index}")
-    descriptors = _descriptors(ctx, network, pictures)
-    far, places = index.search(descriptors, inputs.top + 1)
-    matches = []
-    for path, distances, nearest in zip(inputs.query, far.tolist(), places.tolist(), strict=True):
-        named = [Match(index.names[place], distance) for place, distance in zip(nearest, distances, strict=True)]
-        # A query that is in the gallery does not match itself.
-        matches.append(tuple(m for m in named if Path(m.name).resolve() != path.resolve())[: inputs.top])
+    ranked = find_matches(ctx, inputs, pictures, ctx.config.data, network, network)
     attention = tuple(_attention(ctx, network, picture, shares) for picture in pictures)
     queries = tuple(map(str, inputs.query))
-    return Matches(queries, tuple(matches), len(index), _farthest(ctx), tuple(shares), attention)
+    return Matches(queries, ranked.matches, ranked.searched, _farthest(ctx), tuple(shares), attention)
 
 
 def _shares(inputs: Inputs, pictures: Sequence[Tensor]) -> list[tuple[float, float]]:
@@ -95,29 +60,6 @@ def _farthest(ctx: Ctx) -> float:
     return float(((4 if last else 2) * model.parts) ** 0.5)
 
 
-def _gallery(ctx: Ctx, network: PartNetwork, inputs: Inputs) -> Index:
-    view = ctx.config.data
-    made_by = f"{descriptors_by(list(network.state_dict().values()))} {view.height}x{view.width}"
-    if inputs.gallery is None:
-        return Index.load(Path(inputs.index), made_by)
-    if not inputs.gallery.is_dir():
-        raise VergenceError(f"{inputs.gallery} is not a folder of pictures")
-    paths = find_images(inputs.gallery)
-    if not paths:
-        raise VergenceError(f"{inputs.gallery} holds no pictures")
-    return Index(_descriptors(ctx, network, paths), tuple(map(str, paths)), made_by)
-
-
-def _descriptors(ctx: Ctx, network: PartNetwork, pictures: Sequence[Path | Tensor]) -> Tensor:
-    """Descriptors (N, D) of pictures or of picture files."""
-    descriptors = []
-    for start in ctx.progress.track(range(0, len(pictures), AT_ONCE), "gallery"):
-        loaded = [p if isinstance(p, Tensor) else read_image(p, LONGEST) for p in pictures[start : start + AT_ONCE]]
-        batch = torch.stack([whole(ctx.config.data, picture) for picture in loaded])
-        descriptors.append(network(ctx.to_device(batch)).float().cpu())
-    return torch.cat(descriptors)
-
-
 def _attention(
     ctx: Ctx, network: PartNetwork, picture: Tensor, shares: Sequence[tuple[float, float]]
 ) -> Mapping[str, Tensor]:
@@ -132,35 +74,11 @@ def _attention(
 
 def render(ctx: Ctx, inputs: Inputs, result: Matches) -> list[Artifact]:
     """Writes the nearest pictures of each query as a page and a table, and pictures of attention."""
-    picture_of = pictures_by_name(find_images(inputs.gallery) if inputs.gallery is not None else [])
-    lists, rows, explained = [], [], list[Artifact]()
-    for path, found, maps in zip(inputs.query, result.matches, result.attention, strict=True):
-        picture = read_image(path)
-        drawn = _explained(ctx, path, picture, result.points, maps)
-        explained += [Artifact("image", file, caption) for caption, file in drawn]
-        shown = [page.Match(picture_of(m.name), m.name, m.distance) for m in found]
-        lists.append(page.Matches(picture, str(path), shown, drawn))
-        rows += [[str(path), rank, m.name, f"{m.distance:.6f}"] for rank, m in enumerate(found, 1)]
-    table = write_table(ctx.folder / "matches.csv", ["query", "rank", "match", "distance"], rows)
-    note = (
-        f"The nearest of {result.searched} pictures, by the distance between descriptors (0 to {result.farthest:.2f})."
-    )
-    ranked = page.write_page(ctx.folder / "matches.html", "Matches", note, lists)
-    nearest = [
-        page.row(
-            fitted(query.picture, 192),
-            Path(query.name).name,
-            [(fitted(m.picture, 192), m.distance, None) for m in query.found if m.picture is not None][:8],
-        )
-        for query in lists
+    explained = [
+        _explained(ctx, path, read_image(path), result.points, maps)
+        for path, maps in zip(inputs.query, result.attention, strict=True)
     ]
-    strip = grid(ctx.folder / "matches.png", nearest, side=1.2)
-    return [
-        Artifact("html", ranked, "The nearest pictures of each query, and attention maps."),
-        Artifact("image", strip, "Each query (left) and the nearest pictures of the gallery, with distances."),
-        Artifact("table", table, "The same as a table: query, rank, match, distance."),
-        *explained,
-    ]
+    return render_matches(ctx, inputs, result, explained, ", and attention maps")
 
 
 def _explained(

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vergence.contract.data import EMBEDDED, Source
-from vergence.contract.inputs import Folder, Images, Points, Text
+from vergence.contract.inputs import Points
 from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.data.assets import RESNET50
 from vergence.reid.csalr import ABOUT
-from vergence.reid.settings import PersonView, Sampler
+from vergence.reid.settings import PersonView, Sampler, Search
 
 Attention = Literal["none", "sa", "csa", "csalr", "csalr-plain", "nearest"]
 
@@ -147,27 +147,11 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class Inputs(Search):
     """Query pictures, the gallery to search, and points whose attention is drawn."""
 
-    query: Images = ()
-    """Query pictures."""
-    gallery: Folder | None = None
-    """A folder of pictures to search."""
-    index: Text = ""
-    """A file that stores the descriptors of the gallery; without --gallery it is read."""
-    top: int = 10
-    """Number of matches shown per query."""
     points: Points = ()
     """Points whose attention is drawn, as x,y in pixels of the query; by default three down its middle."""
-
-    def __post_init__(self) -> None:
-        if not self.query:
-            raise VergenceError("there is no query: give --query FILE...")
-        if self.gallery is None and not self.index:
-            raise VergenceError("there is no gallery: give --gallery DIR, or --index FILE of an earlier call")
-        if self.top < 1:
-            raise VergenceError(f"at least one match is shown, got --top {self.top}")
 
 
 def _training(epochs: int, lr: float, period: int = 40) -> Training:
