@@ -44,6 +44,22 @@ class PersonView:
 
 
 @dataclass(frozen=True)
+class Protocol:
+    """How rankings are evaluated."""
+
+    area: Literal["step", "trapezoid"] = "step"
+    """Average precision by steps, as in most public code, or by trapezoids, as in the Market-1501 toolbox."""
+    rerank: bool = False
+    """Re-rank by k-reciprocal neighbours first."""
+    k1: int = 20
+    """rerank: size of the k-reciprocal neighbourhood."""
+    k2: int = 6
+    """rerank: number of neighbours in local query expansion."""
+    share: float = 0.3
+    """rerank: weight of the original distance."""
+
+
+@dataclass(frozen=True)
 class Search:
     """Query pictures and the gallery to search."""
 

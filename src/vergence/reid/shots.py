@@ -179,11 +179,14 @@ def crowd(
     cameras: tuple[int, ...] = (0, 1, 2, 3),
     shots: int = 3,
     hidden: float = 0.2,
+    like: tuple[int | str, ...] | None = None,
 ) -> Crowd:
-    """``shots`` pictures of each of ``people`` persons by each camera, in that order: persons, cameras, shots."""
+    """``shots`` pictures of each of ``people`` persons by each camera, in that order: persons, cameras, shots. With
+    ``like``, the persons are those of the crowd of that seed, in other pictures."""
+    who = seed if like is None else like
 
     def render_all() -> dict[str, Tensor]:
-        everyone = [Person.drawn(generator("person", *seed, number)) for number in range(people)]
+        everyone = [Person.drawn(generator("person", *who, number)) for number in range(people)]
         taken, rows = [], []
         for number, person in enumerate(everyone):
             others = tuple(everyone[:number] + everyone[number + 1 :])
@@ -200,7 +203,7 @@ def crowd(
         }
 
     asked = {"people": people, "size": (height, width), "seed": seed, "cameras": cameras, "shots": shots,
-             "hidden": hidden}  # fmt: skip
+             "hidden": hidden, "like": who}  # fmt: skip
     code = ("vergence.rendering", "vergence.reid.people", "vergence.reid.shots", "vergence.data.photographs")
     tensors = rendered("people", asked, code, render_all)
     identities, seen_by = tensors["rows"].unbind(1)

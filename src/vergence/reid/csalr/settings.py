@@ -12,7 +12,7 @@ from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.data.assets import RESNET50
 from vergence.reid.csalr import ABOUT
-from vergence.reid.settings import PersonView, Sampler, Search
+from vergence.reid.settings import PersonView, Protocol, Sampler, Search
 
 Attention = Literal["none", "sa", "csa", "csalr", "csalr-plain", "nearest"]
 
@@ -95,22 +95,6 @@ class Pictures(PersonView):
                 f"embedded data has 2 to 10000 people, and batches at least 1 picture each; got {self.people} and "
                 f"{self.each}"
             )
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """How rankings are evaluated."""
-
-    area: Literal["step", "trapezoid"] = "step"
-    """Average precision by steps, as in most public code, or by trapezoids, as in the Market-1501 toolbox."""
-    rerank: bool = False
-    """Re-rank by k-reciprocal neighbours first; the paper does not do this."""
-    k1: int = 20
-    """rerank: size of the k-reciprocal neighbourhood."""
-    k2: int = 6
-    """rerank: number of neighbours in local query expansion."""
-    share: float = 0.3
-    """rerank: weight of the original distance."""
 
 
 @dataclass(frozen=True)

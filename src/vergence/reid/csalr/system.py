@@ -13,17 +13,15 @@ from torch import Tensor
 from vergence.contract.inputs import Artifact
 from vergence.contract.system import System
 from vergence.contract.training import Phase, phases_of
-from vergence.core.errors import VergenceError
 from vergence.data.layouts import read, share
-from vergence.metrics.ranking import Ranked, Taken, rank, rank_descriptors
-from vergence.ops.reciprocal import rerank
 from vergence.reid.csalr import predict
 from vergence.reid.csalr.claims import CLAIMS
 from vergence.reid.csalr.model import PartNetwork, build, load_backbone, refine
 from vergence.reid.csalr.pictures import Ctx, draw
 from vergence.reid.csalr.predict import Matches
-from vergence.reid.csalr.settings import SETTINGS, Config, Facts, Inputs, Protocol
+from vergence.reid.csalr.settings import SETTINGS, Config, Facts, Inputs
 from vergence.reid.data import LAYOUTS, Viewed, judged, sampled
+from vergence.reid.protocol import rank_people, scores_of
 from vergence.reid.synth import population
 
 
@@ -91,16 +89,8 @@ class CSALRSystem(System[Config, Facts, PartNetwork, Viewed, Matches]):
     def evaluate(self, ctx: Ctx, model: PartNetwork, data: Viewed) -> Mapping[str, float]:
         queries, gallery = judged(data.data)
         descriptors = torch.cat([model(pictures).float() for pictures, _, _ in ctx.batches(data, 64)])
-        ranked = _ranked(ctx.config.protocol, ctx.gather(descriptors).cpu(), queries, gallery)
-        if ranked.unmatched == len(queries):
-            seen = set(data.data.cameras)
-            why = f"all pictures are from camera {seen.pop()}" if len(seen) == 1 else "no identity is in two cameras"
-            raise VergenceError(f"no query has a match from another camera, which the protocol needs: {why}")
-        scores = {"map": ranked.mean_precision} | {f"rank{k}": ranked.cmc(k) for k in (1, 5, 10)}
-        if ranked.unmatched:
-            ctx.progress.say(f"{ranked.unmatched} of {len(queries)} queries have no match and are not evaluated")
-            scores["unmatched"] = float(ranked.unmatched)
-        return scores
+        ranked = rank_people(ctx.config.protocol, ctx.gather(descriptors).cpu(), queries, gallery)
+        return scores_of(ctx, ranked, data.data)
 
     def infer(self, ctx: Ctx, model: PartNetwork, inputs: Inputs) -> Matches:
         return predict.find(ctx, model, inputs)
@@ -110,17 +100,6 @@ class CSALRSystem(System[Config, Facts, PartNetwork, Viewed, Matches]):
 
     def pictures(self, ctx: Ctx, models: Mapping[str, PartNetwork], data: Viewed) -> Sequence[Artifact]:
         return draw(ctx, models, data)
-
-
-def _ranked(protocol: Protocol, descriptors: Tensor, queries: Taken, gallery: Taken) -> Ranked:
-    if not protocol.rerank:
-        count = len(queries)
-        return rank_descriptors(descriptors[:count], descriptors[count:], queries, gallery, protocol.area)
-    try:
-        far = rerank(descriptors, len(queries), protocol.k1, protocol.k2, protocol.share)
-    except ValueError as why:
-        raise VergenceError(str(why)) from None
-    return rank(far, queries, gallery, protocol.area)
 
 
 SYSTEM = CSALRSystem()
