@@ -41,8 +41,9 @@ def neighbours(descriptors: Tensor, k: int) -> Neighbours:
     parts = []
     for rows in _blocks(count, count):
         far = torch.addmm(lengths, descriptors[rows], descriptors.T, alpha=-2).add_(lengths[rows, None]).clamp_(min=0)
+        far.diagonal(rows.start).fill_(-1)  # a row comes before its equals
         nearest, places = far.topk(k, largest=False)
-        parts.append((places, nearest, far.amax(1).clamp_min(torch.finfo(far.dtype).tiny)))
+        parts.append((places, nearest.clamp(min=0), far.amax(1).clamp_min(torch.finfo(far.dtype).tiny)))
     return Neighbours(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
 
