@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from vergence.ops import local_matching
-from vergence.ops.local_matching import matching_distances, nearest_similarities
+from vergence.ops.local_matching import matching_distances, nearest_similarities, reconstruction_distances
 
 
 def unit(*shape, seed=0):
@@ -62,3 +62,19 @@ def test_shapes_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="one for each location"):
         matching_distances(unit(2, 3, 4), unit(2, 3, 4), torch.ones(2, 4, dtype=torch.float64))
     assert nearest_similarities(unit(0, 3, 4), unit(2, 3, 4)).shape == (0, 2, 3)
+
+
+def test_reconstruction_is_the_ridge_regression_of_every_pair():
+    query, gallery = unit(2, 4, 6), unit(3, 5, 6, seed=1)
+    weights = torch.rand(2, 4, dtype=torch.float64).softmax(1)
+    found = reconstruction_distances(query, gallery, weights, ridge=0.1)
+    for a in range(2):
+        for b in range(3):
+            columns = gallery[b].mT
+            best = torch.linalg.solve(
+                gallery[b] @ columns + 0.1 * torch.eye(5, dtype=torch.float64), gallery[b] @ query[a].mT
+            )
+            residual = (columns @ best - query[a].mT).norm(dim=0)
+            assert float(found[a, b]) == pytest.approx(float((residual * weights[a]).sum()), abs=1e-10)
+    exact = reconstruction_distances(query, torch.cat([query, unit(2, 1, 6, seed=4)], 1), ridge=1e-9)
+    assert exact.diagonal().abs().max() < 1e-4

@@ -44,6 +44,12 @@ def test_duke_has_eight_cameras_and_cuhk03_a_folder_for_each_kind_of_box(tmp_pat
         assert (data.queries, data.identities, data.cameras) == (1, (3, 3, 4), (1, 2, 1))
 
 
+def test_hidden_people_ask_for_whole_ones(tmp_path):
+    data = read("occluded-reid", tmp_path, "test")
+    assert (data.queries, data.identities, data.cameras) == (2, (1, 2, 1, 2), (0, 0, 1, 1))
+    assert LAYOUTS["occluded-reid"].read(tmp_path, "train").identities == (0, 1, 0, 1)
+
+
 def test_both_boxes_of_cuhk03_can_lie_side_by_side(tmp_path):
     fixtures.cuhk03("detected")(tmp_path)
     fixtures.cuhk03("labeled")(tmp_path)

@@ -49,3 +49,23 @@ def matching_distances(query: Tensor, gallery: Tensor, weights: Tensor | None = 
     if weights.shape != query.shape[:2]:
         raise ValueError(f"weights are {tuple(query.shape[:2])}, one for each location; got {tuple(weights.shape)}")
     return torch.einsum("qgl,ql->qg", far, weights)
+
+
+def reconstruction_distances(
+    query: Tensor, gallery: Tensor, weights: Tensor | None = None, ridge: float = 1e-3
+) -> Tensor:
+    """Distances (Q, G) between sets of local features (Q, L, D) and (G, M, D): how far a query's locations are from
+    their best combination of the gallery's, ``W = (g gᵀ + ridge)⁻¹ g q``, weighted by ``weights`` (Q, L) (DSR, He et
+    al., 2018). Each gallery is factored once; residuals follow from inner products, without the combinations."""
+    own = gallery @ gallery.mT
+    eye = torch.eye(gallery.shape[1], dtype=gallery.dtype, device=gallery.device)
+    factor = torch.linalg.cholesky(own + ridge * eye)
+    lengths = query.square().sum(2)
+    columns = []
+    for picture, gram, root in zip(gallery, own, factor, strict=True):
+        shared = picture @ query.flatten(0, 1).mT  # (M, Q * L)
+        best = torch.cholesky_solve(shared, root)
+        residual = lengths.flatten() - 2 * (best * shared).sum(0) + (best * (gram @ best)).sum(0)
+        far = residual.clamp(min=torch.finfo(residual.dtype).tiny).sqrt().view_as(lengths)
+        columns.append(far.mean(1) if weights is None else (far * weights).sum(1))
+    return torch.stack(columns, 1)

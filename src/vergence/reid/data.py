@@ -284,6 +284,25 @@ def _read_plain(path: Path, split: str) -> Shots:
     return _tested(list(firsts.values()), mine)
 
 
+def _read_occluded(path: Path, split: str) -> Shots:
+    """Occluded-REID: hidden people ask for whole ones, each kind as one camera. It is for testing; whoever trains on it
+    all the same gets every picture."""
+    query, gallery = _folders(path, ("query", "gallery"))
+
+    def shots(folder: Path, camera: int) -> list[Shot]:
+        return [Shot(file, int(name), camera) for file, name, _ in _listed(folder, _numbered, "001_01.jpg")]
+
+    if split == "train":
+        return _relabelled([*shots(query, 0), *shots(gallery, 1)])
+    return _tested(shots(query, 0), shots(gallery, 1))
+
+
+def _numbered(name: str) -> tuple[str, int] | None:
+    """``001_05.jpg``: identity and number of the picture."""
+    found = re.match(r"(\d+)_(\d+)", name)
+    return (found[1], int(found[2])) if found else None
+
+
 def _layout(read: Callable[[Path, str], Shots], about: str) -> Layout:
     def checked(path: Path, split: str) -> Shots:
         if not path.is_dir():
@@ -305,6 +324,9 @@ LAYOUTS = {
         f"CUHK03-NP: the folder labeled with {_MARKET}",
     ),
     "msmt17": _layout(_read_msmt17, "MSMT17: the folders train and test, and list_{train,val,query,gallery}.txt"),
+    "occluded-reid": _layout(
+        _read_occluded, "Occluded-REID: the folders query (hidden people) and gallery (whole ones)"
+    ),
     "folder": _layout(_read_plain, "folders train, query and gallery (or one) with ID_CAMERA_anything.jpg"),
 }
 

@@ -65,6 +65,12 @@ def msmt17(train, test):
     return write
 
 
+def occluded_reid(path):
+    for folder, names in {"query": ["001_01.jpg", "002_01.jpg"], "gallery": ["001_06.jpg", "002_06.jpg"]}.items():
+        for seed, name in enumerate(names):
+            picture(path / folder / name, seed)
+
+
 def three_plain_folders(path):
     for folder, names in {
         "train": ["anna_1_a.jpg", "anna_2_b.png", "bo_c1_x.jpg"],
@@ -85,6 +91,7 @@ layouts = {
     "dukemtmc": dukemtmc,
     "cuhk03-detected": cuhk03("detected"),
     "cuhk03-labelled": cuhk03("labeled"),
+    "occluded-reid": occluded_reid,
     "msmt17": {"v1": msmt17("train", "test"), "v2": msmt17("mask_train_v2", "mask_test_v2")},
     "folder": {"three": three_plain_folders, "one": one_plain_folder},
 }

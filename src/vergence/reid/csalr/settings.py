@@ -79,8 +79,8 @@ class Pictures(PersonView):
     """Source, augmentation and sampling of the pictures."""
 
     source: Source = EMBEDDED
-    """embedded, market1501:PATH, dukemtmc:PATH, cuhk03-detected:PATH, cuhk03-labelled:PATH, msmt17:PATH, folder:PATH,
-    or a plain PATH to pictures named ID_CAMERA_anything.jpg."""
+    """embedded, market1501:PATH, dukemtmc:PATH, cuhk03-detected:PATH, cuhk03-labelled:PATH, msmt17:PATH,
+    occluded-reid:PATH, folder:PATH, or a plain PATH to pictures named ID_CAMERA_anything.jpg."""
     sampler: Sampler = "plain"
     """Batches in random order (plain), or with the same number of pictures per identity (balanced)."""
     each: int = 4
