@@ -216,9 +216,8 @@ def _read_modelnet40(path: Path, split: str) -> StoredShapes | ShapeFiles:
     part = "train" if split == "train" else "test"
     for root in (path / "modelnet40_ply_hdf5_2048", path):
         if any(root.glob("ply_data_*.h5")):
-            names = tuple(row[0] for row in read_rows(root / "shape_names.txt", what="a list of class names"))
-            clouds, labels, _ = _stored(root, f"ply_data_{part}*.h5", (), len(names))
-            return StoredShapes(clouds, labels, None, names)
+            clouds, labels, _ = _stored(root, f"ply_data_{part}*.h5", (), len(MODELNET))
+            return StoredShapes(clouds, labels, None, _class_names(root / "shape_names.txt"))
     root = path / "ModelNet40" if (path / "ModelNet40").is_dir() else path
     folders = sorted(folder.parent for folder in root.glob("*/train") if folder.is_dir())
     if not folders:
@@ -231,6 +230,25 @@ def _read_modelnet40(path: Path, split: str) -> StoredShapes | ShapeFiles:
         raise VergenceError(f"{root} holds no <class>/{part}/*.off")
     files, numbers = zip(*pairs, strict=True)
     return ShapeFiles(files, numbers, _surface, tuple(folder.name for folder in folders))
+
+
+MODELNET = (
+    "airplane", "bathtub", "bed", "bench", "bookshelf", "bottle", "bowl", "car", "chair", "cone", "cup", "curtain",
+    "desk", "door", "dresser", "flower_pot", "glass_box", "guitar", "keyboard", "lamp", "laptop", "mantel", "monitor",
+    "night_stand", "person", "piano", "plant", "radio", "range_hood", "sink", "sofa", "stairs", "stool", "table",
+    "tent", "toilet", "tv_stand", "vase", "wardrobe", "xbox",
+)  # fmt: skip
+"""The classes of ModelNet40, in the order of their labels."""
+
+
+def _class_names(path: Path) -> tuple[str, ...]:
+    """The class names that come with the clouds; without the file, those that are published."""
+    if not path.exists():
+        return MODELNET
+    names = tuple(row[0].strip() for row in read_rows(path, what="a list of class names"))
+    if names != MODELNET:
+        raise VergenceError(f"{path} has {len(names)} names: expected the {len(MODELNET)} classes of ModelNet40")
+    return names
 
 
 def _stored(root: Path, pattern: str, more: tuple[str, ...], classes: int) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -295,7 +313,8 @@ def _read_shapenetpart(path: Path, split: str) -> StoredShapes | ShapeFiles:
     synsets = {row[-1]: row[0] for row in rows if len(row) > 1}
     unknown = sorted(set(synsets.values()) - set(SHAPENET))
     if unknown or not synsets:
-        raise VergenceError(f"{root / 'synsetoffset2category.txt'} has the category {(unknown or [''])[0]!r}")
+        found = f"the category {unknown[0]!r}" if unknown else "no categories"
+        raise VergenceError(f"{root / 'synsetoffset2category.txt'} has {found}: expected those of ShapeNetPart")
     listed = root / "train_test_split" / f"shuffled_{split}_file_list.json"
     entries = read_json(listed, "a list of shapes")
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, str) for entry in entries):
@@ -304,7 +323,9 @@ def _read_shapenetpart(path: Path, split: str) -> StoredShapes | ShapeFiles:
     for entry in entries:
         synset, _, shape = entry.rpartition("shape_data/")[2].partition("/")
         if synset not in synsets or "/" in shape or ".." in shape:
-            raise VergenceError(f"{listed} has the shape {entry!r}, which is of no listed category")
+            raise VergenceError(
+                f"{listed} has the shape {entry!r}, whose category synsetoffset2category.txt does not list"
+            )
         files.append(root / synset / f"{shape}.txt")
         labels_.append(list(SHAPENET).index(synsets[synset]))
     return ShapeFiles(tuple(files), tuple(labels_), _labelled, tuple(SHAPENET), parts, named)

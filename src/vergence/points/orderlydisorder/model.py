@@ -40,8 +40,10 @@ def mapping_deviation(clones: Tensor, linkage: Tensor, ridge: float = 1e-3) -> T
         weight = ridge * gram.diagonal(dim1=1, dim2=2).mean(1) + torch.finfo(gram.dtype).tiny
         eye = torch.eye(gram.shape[1], dtype=gram.dtype, device=gram.device)
         omega = torch.linalg.solve(gram + weight[:, None, None] * eye, psi.mT @ phi).squeeze(2)
+        variance = omega.var(1, correction=0)
         # The root has no gradient at zero, which a single clone always reaches.
-        return (omega.var(1, correction=0) + 1e-12).sqrt() - 1e-6
+        some = variance > 1e-20
+        return torch.where(some, variance, 1).sqrt().where(some, 0)
 
 
 class Head(nn.Module):

@@ -202,9 +202,16 @@ SETTINGS = Settings(
     },
     learns=Learns(
         "cross_entropy",
-        steps=24,
-        share=0.85,
-        changes={"data.objects": 64, "data.points": 96, "data.pool": 128, "model.neighbours": 8, "model.width": 16},
+        steps=30,
+        share=0.8,
+        changes={
+            "data.objects": 64,
+            "data.points": 96,
+            "data.pool": 128,
+            "model.neighbours": 8,
+            "model.width": 16,
+            "model.dropout": 0.0,
+        },
     ),
     minutes=0.5,
 )
