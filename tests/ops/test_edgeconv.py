@@ -14,7 +14,7 @@ def noise(*shape, seed=0, dtype=torch.float64):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("distance", ["euclidean", "hilbert"])
-@pytest.mark.parametrize(("points", "channels"), [(40, 3), (40, 20), (300, 3), (1100, 12)])
+@pytest.mark.parametrize(("points", "channels"), [(40, 3), (40, 20), (300, 3), (300, 9), (702, 12), (1024, 12)])
 def test_neighbours_are_the_nearest(points, channels, distance, dtype):
     x = noise(2, points, channels, dtype=dtype)
     index = feature_neighbours(x, 7, distance)

@@ -13,6 +13,7 @@ The direct form gathers ``[x_i, x_j - x_i]`` for all k N edges and multiplies th
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Literal
 
 import numpy as np
@@ -24,10 +25,10 @@ from torch.autograd.function import once_differentiable
 from vergence.ops.knn import FLAT, nearest
 
 Distance = Literal["hilbert", "euclidean"]
-TREE = 256
+TREE = 2048
 """Number of points from which a KD-tree is faster than all distances, in few dimensions."""
-LONG = 1024
-"""Rows of distances longer than this are left to PyTorch's selection."""
+LONG = 600
+"""Rows longer than this are left to PyTorch's selection."""
 BLOCK = 1 << 22
 """Number of distances held at a time."""
 
@@ -57,25 +58,51 @@ def feature_neighbours(x: Tensor, k: int, distance: Distance = "euclidean") -> T
 
 def _nearest(x: Tensor, k: int) -> Tensor:
     squares = (x * x).sum(-1)
-    # The row's own square would not change its order.
-    distances = torch.baddbmm(squares.unsqueeze(1), x, x.mT, alpha=-2)
-    if x.device.type != "cpu" or x.dtype != torch.float32 or x.shape[1] > LONG or torch.compiler.is_compiling():
+    # Instead of a row's own square, which would not change its order, the largest: then none is negative.
+    least = squares + squares.amax(1, keepdim=True)
+    distances = torch.baddbmm(least.unsqueeze(1), x, x.mT, alpha=-2)
+    if x.device.type != "cpu" or x.dtype != torch.float32 or torch.compiler.is_compiling():
         return distances.topk(k, largest=False, sorted=False).indices
-    keys = _keys(distances, torch.arange(x.shape[1]))
-    if k == x.shape[1]:
-        return keys & ROW
+    return _smallest(distances, k)
+
+
+def _smallest(values: Tensor, k: int) -> Tensor:
+    """The places (G, N, k) of the smallest of non-negative numbers (G, N, M), on the CPU.
+
+    The k smallest of a row lie in the k blocks with the smallest minima: only those are searched.
+    """
+    count = values.shape[2]
+    width = 4 if count < 1024 else 8 if count < 4096 else 16
+    if count % width or count // width <= 1.5 * k:
+        return _selected(values, k)
+    blocks = values.unflatten(2, (width, -1))  # a block is a column: minima over rows are fast
+    chosen = _selected(blocks.amin(2), k)
+    candidates = blocks.gather(3, chosen.unsqueeze(2).expand(-1, -1, width, -1)).flatten(2)
+    place = _selected(candidates, k)
+    return chosen.gather(2, place % k) + place // k * (count // width)
+
+
+def _selected(values: Tensor, k: int) -> Tensor:
+    if k == values.shape[2]:
+        return torch.arange(k).expand(*values.shape[:2], k)
+    if values.shape[2] > LONG:
+        return values.topk(k, largest=False, sorted=False).indices
+    keys = _keys(values.view(torch.int32), torch.arange(values.shape[2], dtype=torch.int32))
     return torch.from_numpy(np.partition(keys.numpy(), k - 1)[..., :k]) & ROW
 
 
 ROW = 0xFFFFFFFF
 """The bits of a key that hold a row."""
+HIGH = 1 if sys.byteorder == "little" else 0
+"""Where the high half of a number lies."""
 
 
-def _keys(values: Tensor, rows: Tensor) -> Tensor:
-    """Whole numbers in the order of float32 values, with a row in their low half."""
-    bits = values.view(torch.int32)
-    ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # negative numbers are stored as sign and size
-    return (ordered.long() << 32) | rows
+def _keys(order: Tensor, rows: Tensor) -> Tensor:
+    """64-bit numbers with ``order`` (int32) in their high half and ``rows``, which broadcast, in their low one."""
+    halves = torch.empty((*order.shape, 2), dtype=torch.int32)
+    halves[..., HIGH] = order
+    halves[..., 1 - HIGH] = rows
+    return halves.view(torch.int64).squeeze(-1)
 
 
 # Convolution ----------------------------------------------------------------------------------------------------------
@@ -153,7 +180,9 @@ def _peaks(values: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """Maxima over named rows, and the rows that they are in; both (M, C)."""
     columns = index.mT.contiguous()
     if values.device.type == "cpu" and values.dtype == torch.float32:
-        keys = _keys(values.contiguous(), torch.arange(len(values)).unsqueeze(1))
+        bits = values.contiguous().view(torch.int32)
+        order = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # negative numbers are stored as sign and size
+        keys = _keys(order, torch.arange(len(values), dtype=torch.int32).unsqueeze(1))
         best = keys.index_select(0, columns[0])
         for column in columns[1:]:
             torch.maximum(best, keys.index_select(0, column), out=best)
