@@ -82,7 +82,7 @@ class Inputs:
     """A cloud or mesh of one object."""
 
     cloud: Cloud
-    """The object: .ply, .obj, .off, .stl, .xyz, .txt, .pcd, .npy or .npz. Meshes are sampled on their faces."""
+    """The object: .ply, .obj, .off, .xyz, .txt, .pts, .pcd, .npy or .npz. Meshes are sampled on their faces."""
     axes: Axes = "camera"
     """Axes of the coordinates: camera has up as its second axis, lidar as its third."""
     category: Text = ""
