@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,9 +19,9 @@ from vergence.core.seeding import generator
 from vergence.data.clouds import write_ply
 from vergence.data.meshes import read_surface
 from vergence.drawing.figure import BLUE, figure, saved
-from vergence.drawing.viewer import Layer, View, page, picture
+from vergence.drawing.viewer import Layer, page
 from vergence.ops.knn import nearest
-from vergence.points.labelled import class_layers, hexadecimal
+from vergence.points.labelled import class_layers, draw_object, objects_picture
 from vergence.points.orderlydisorder.model import DGCNN, Network, PatternNet, PointNet, decompose
 from vergence.points.orderlydisorder.settings import Config, Inputs
 from vergence.points.shapedata import normalised, random_rows
@@ -176,7 +177,8 @@ def render(ctx: Ctx, inputs: Inputs, result: Recognised) -> Sequence[Artifact]:
         labelled = write_ply(ctx.folder / f"{stem}.ply", result.points, colours, part=result.parts.int())
         artifacts.append(Artifact("cloud", labelled, "The cloud with the part of each point, as number and colour."))
         layers = class_layers(result.points, result.parts, result.part_names, shades)
-        shown = picture(ctx.folder / f"{stem}.png", [[View(title, layers)]], inputs.axes, side=5.0)
+        row = [(title, result.points, result.parts)], result.part_names
+        shown = objects_picture(ctx.folder / f"{stem}.png", [row], shades, inputs.axes)
     else:
         layers = [Layer(inputs.cloud.name, result.points, BLUE)]
         shown = _with_bars(ctx, stem, inputs, result, title)
@@ -185,19 +187,14 @@ def render(ctx: Ctx, inputs: Inputs, result: Recognised) -> Sequence[Artifact]:
     return [*artifacts, Artifact("image", shown, "The cloud with its parts." if result.part_names else note)]
 
 
-def _with_bars(ctx: Ctx, stem: str, inputs: Inputs, result: Recognised, title: str) -> Any:
+def _with_bars(ctx: Ctx, stem: str, inputs: Inputs, result: Recognised, title: str) -> Path:
     """The cloud, and the likeliest classes as bars."""
-    from vergence.drawing.viewer import _seen, thinned, turned
-
     drawn = figure(7.2, 3.6)
     place, bars = drawn.subplots(1, 2)
-    seen = _seen(turned(result.points.float(), inputs.axes))[thinned(len(result.points), 4000)]
-    place.scatter(*seen.T.numpy(), s=3, c=BLUE, linewidths=0)
-    place.set_aspect("equal")
-    place.set_axis_off()
+    draw_object(place, result.points, result.parts, COLOURS, inputs.axes)
     place.set_title(inputs.cloud.name, fontsize=9)
     top = list(result.scores.items())[:6][::-1]
-    bars.barh([name for name, _ in top], [100 * score for _, score in top], color=hexadecimal(COLOURS[0]))
+    bars.barh([name for name, _ in top], [100 * score for _, score in top], color=BLUE)
     bars.set(xlim=(0, 100), xlabel="probability, %")
     bars.set_title(title, fontsize=9)
     for side in ("top", "right"):
