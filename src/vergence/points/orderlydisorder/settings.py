@@ -107,8 +107,12 @@ def _quick(steps: int, lr: float = 3e-3) -> Training:
     return Training(steps=steps, batch=16, evaluate_every=0, log_every=20, optimiser=adam)
 
 
-TINY = Config(
-    ModelConfig(width=32, neighbours=12, dropout=0.3), Objects(points=256, objects=1200, turn="up"), Loss(), _quick(300)
+TINY = Config(ModelConfig(width=32, neighbours=12, dropout=0.3), Objects(points=256, objects=1200), Loss(), _quick(300))
+STARTER = Config(
+    ModelConfig(width=48, neighbours=20, first="euclidean", dropout=0.3),
+    Objects(points=512, objects=3200, pool=2048),
+    Loss(),
+    _quick(1500, 2e-3),
 )
 PRESETS = {
     "tiny": TINY,
@@ -119,12 +123,8 @@ PRESETS = {
     "paper-parts": replace(
         _published(2048, "shapenetpart:data"), data=Objects("shapenetpart:data", task="parts", points=2048)
     ),
-    "starter": replace(
-        TINY,
-        model=ModelConfig(width=32, neighbours=20, first="euclidean", dropout=0.3),
-        data=Objects(points=1024, objects=4000, turn="up", pool=2048),
-        train=_quick(1600, 2e-3),
-    ),
+    "starter": STARTER,
+    "starter-parts": replace(STARTER, data=replace(STARTER.data, task="parts")),
 }
 _TWIN = {"model.clones": 1, "model.distance": "euclidean"}
 VARIANTS = {

@@ -152,11 +152,11 @@ def classify(ctx: Ctx, model: Network, data: Any) -> tuple[Tensor, Tensor, float
 
 
 def evaluate_parts(ctx: Ctx, model: Network, data: Clouds) -> dict[str, float]:
-    """Part IoU, given the category: only the parts of the object's category are candidates, as in PointNet's
-    protocol."""
+    """Part IoU and accuracy of points, given the category: only the parts of the object's category are candidates, as
+    in PointNet's protocol."""
 
-    def scored(of: Any) -> tuple[float, float]:
-        ious, labels = [], []
+    def scored(of: Any) -> tuple[float, float, float]:
+        ious, labels, right = [], [], []
         for batch in ctx.batches(of, AT_ONCE):
             logits = forward(ctx, model, batch["points"], batch["label"])["logits"].float()
             for scores, truth, label in zip(logits, batch["parts"], batch["label"].tolist(), strict=True):
@@ -164,11 +164,13 @@ def evaluate_parts(ctx: Ctx, model: Network, data: Clouds) -> dict[str, float]:
                 predicted = first + scores[:, first : first + count].argmax(1)
                 ious.append(part_iou(predicted, truth, first, count))
                 labels.append(label)
-        every, classes = ctx.gather(ious), ctx.gather(labels)
-        return part_scores(torch.tensor(every, dtype=torch.float64), torch.tensor(classes))
+                right.append(float((predicted == truth).double().mean()))
+        every, classes, accuracy = ctx.gather(ious), ctx.gather(labels), ctx.gather(right)
+        instance, category = part_scores(torch.tensor(every, dtype=torch.float64), torch.tensor(classes))
+        return instance, category, 100 * sum(accuracy) / len(accuracy)
 
-    instance, category = scored(data)
-    scores = {"instance_iou": instance, "category_iou": category}
+    instance, category, accuracy = scored(data)
+    scores = {"instance_iou": instance, "category_iou": category, "accuracy": accuracy}
     if ctx.stage == "test":
         scores["instance_iou_noise"] = scored(Disturbed(data, noisy(0.05), "parts"))[0]
     return scores
