@@ -16,8 +16,8 @@ from vergence.points.objects import make_object
 NAMES = ("aeroplane", "chair", "person", "car")
 SIGMA = 0.03
 CAPTION = (
-    "Clouds of four objects that were not in training, with normal noise of 3 % of their radius: as they come in, and with "
-    "the class (above) and the parts (colours) that the starter weights give them. Training saw clean clouds only."
+    "Clouds of four objects that were not in training, with normal noise of 3 % of their radius: as they come in, and "
+    "with the class (below) and the parts (colours) that the starter weights give them. Training saw clean clouds only."
 )
 GROUND, PLAIN = "#0d1420", (0.62, 0.7, 0.8)
 COLOURS = torch.tensor([[77, 166, 255], [255, 166, 61], [95, 224, 138], [255, 105, 120]]) / 255
