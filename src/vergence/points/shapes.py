@@ -30,7 +30,7 @@ class Objects:
     shift: float = 0.1
     """Training: largest random shift along each axis."""
     objects: int = 1200
-    """embedded: number of training objects; a quarter as many for validation and test."""
+    """embedded: number of training objects; a sixth as many for validation and test."""
     pool: int = 1024
     """embedded: points sampled on each surface, of which `points` are drawn anew in every epoch."""
 

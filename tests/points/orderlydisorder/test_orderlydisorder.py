@@ -174,3 +174,18 @@ def test_disturbed_data_is_evaluated_in_the_final_test_only(tmp_path):
         scores = system.evaluate(ctx, net, data)
         assert names <= set(scores)
         assert ("noise_10" in scores) == (stage == "test")
+
+
+@pytest.mark.parametrize(("preset", "files"), [("tiny", {"robustness", "disturbed"}), ("tiny-parts", {"parts"})])
+def test_trained_networks_are_drawn_side_by_side(preset, files, tmp_path, monkeypatch):
+    monkeypatch.setattr("vergence.points.orderlydisorder.pictures.SHAPES", 2)
+    system = catalogue.load("orderlydisorder")
+    changes = {"data.objects": 54, "data.points": 48, "data.pool": 48, "model.width": 4, "model.neighbours": 4}
+    ctx = Context(system.configure(preset, changes=changes), tmp_path, generator=torch.Generator().manual_seed(0))
+    data = system.data(ctx, "test")
+    ctx.facts = system.facts(ctx, data)
+    models = {v: build(system.configure(preset, v, changes).model, ctx.facts).eval() for v in ("pattern", "pointnet")}
+    with torch.no_grad():
+        artifacts = system.pictures(ctx, models, data)
+    assert {artifact.path.stem for artifact in artifacts} == files
+    assert all(artifact.path.stat().st_size > 5000 for artifact in artifacts)

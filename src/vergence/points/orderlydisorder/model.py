@@ -188,6 +188,7 @@ class PointNet(nn.Module):
 
     def __init__(self, model: ModelConfig, facts: ShapeFacts) -> None:
         super().__init__()
+        self.settings = model
         w = model.width
         self.turn, self.mix = Transform(3, w), Transform(w, w)
         self.low = nn.Sequential(PointMLP(3, w, slope=0), PointMLP(w, w, slope=0))

@@ -22,7 +22,7 @@ from vergence.drawing.figure import BLUE, figure, saved
 from vergence.drawing.viewer import Layer, page
 from vergence.ops.knn import nearest
 from vergence.points.labelled import class_layers, draw_object, objects_picture
-from vergence.points.orderlydisorder.model import DGCNN, Network, PatternNet, PointNet, decompose
+from vergence.points.orderlydisorder.model import Network, decompose
 from vergence.points.orderlydisorder.settings import Config, Inputs
 from vergence.points.shapedata import normalised, random_rows
 from vergence.points.shapes import ShapeFacts
@@ -64,13 +64,12 @@ class Recognised(Result):
 
 def decomposed(model: Network, points: Tensor, category: Tensor, source: torch.Generator) -> dict[str, Tensor]:
     """The network's output for clouds (B, M, 3), each with a random decomposition of its own."""
-    if isinstance(model, DGCNN | PointNet) or not hasattr(model, "settings"):
-        out: dict[str, Tensor] = model(points, None, category)
-        return out
-    assert isinstance(model, PatternNet)
     settings = model.settings
-    split = decompose(len(points), points.shape[1], settings.clones, source, points.device)
-    out = model(points, split[:, :1] if settings.alone else split, category)
+    split = None
+    if settings.network == "pattern":
+        split = decompose(len(points), points.shape[1], settings.clones, source, points.device)
+        split = split[:, :1] if settings.alone else split
+    out: dict[str, Tensor] = model(points, split, category)
     return out
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from vergence.contract.inputs import Axes, Cloud, Text
-from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
+from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Starter, Variant
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.points.orderlydisorder import ABOUT
@@ -107,12 +107,12 @@ def _quick(steps: int, lr: float = 3e-3) -> Training:
     return Training(steps=steps, batch=16, evaluate_every=0, log_every=20, optimiser=adam)
 
 
-TINY = Config(ModelConfig(width=32, neighbours=12, dropout=0.3), Objects(points=256, objects=1200), Loss(), _quick(300))
+TINY = Config(ModelConfig(width=32, neighbours=12, dropout=0.3), Objects(points=256, objects=1200), Loss(), _quick(200))
 STARTER = Config(
-    ModelConfig(width=48, neighbours=20, first="euclidean", dropout=0.3),
+    ModelConfig(width=40, neighbours=20, first="euclidean", dropout=0.3),
     Objects(points=512, objects=3200, pool=2048),
     Loss(),
-    _quick(1500, 2e-3),
+    _quick(1200, 2e-3),
 )
 PRESETS = {
     "tiny": TINY,
@@ -124,7 +124,12 @@ PRESETS = {
         _published(2048, "shapenetpart:data"), data=Objects("shapenetpart:data", task="parts", points=2048)
     ),
     "starter": STARTER,
-    "starter-parts": replace(STARTER, data=replace(STARTER.data, task="parts")),
+    "starter-parts": replace(
+        STARTER,
+        model=replace(STARTER.model, width=32),
+        data=replace(STARTER.data, task="parts"),
+        train=_quick(1000, 2e-3),
+    ),
 }
 _TWIN = {"model.clones": 1, "model.distance": "euclidean"}
 VARIANTS = {
@@ -213,5 +218,18 @@ SETTINGS = Settings(
             "model.dropout": 0.0,
         },
     ),
-    minutes=0.5,
+    starters={
+        "objects": Starter(
+            "classes of single objects (16: chairs, cars, people, ...), trained on clean clouds of rendered ones",
+            tried="meshes that others modelled, and objects cut from LiDAR scans: see the README",
+            data="3,200 rendered objects of 16 classes, 512 points of each (vergence.points.objects)",
+        ),
+        "parts": Starter(
+            "parts of nine kinds of objects (chair legs, wings, wheels, ...), trained on clean clouds of rendered ones",
+            preset="starter-parts",
+            tried="meshes that others modelled: see the README",
+            data="3,200 rendered objects of nine classes with 28 parts, 512 points of each (vergence.points.objects)",
+        ),
+    },
+    minutes=0.4,
 )

@@ -43,7 +43,7 @@ class PatternNetSystem(System[Config, ShapeFacts, Network, Clouds, Recognised]):
     def data(self, ctx: Ctx, split: str) -> Clouds:
         asked = ctx.config.data
         parts = asked.task == "parts"
-        count = share(asked.objects, split)
+        count = share(asked.objects, split, of=6)
         shapes = read(
             asked.source,
             self.layouts,
