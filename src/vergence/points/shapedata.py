@@ -104,6 +104,8 @@ def random_turn(kind: str, source: torch.Generator) -> Tensor:
 
 # Disturbances ---------------------------------------------------------------------------------------------------------
 
+FEWEST = 16
+"""Points that a disturbance leaves, if there are as many."""
 Disturb = Callable[[Tensor, torch.Generator], Tensor]
 """Changes a cloud (M, 3) on the unit sphere; the result is not scaled again."""
 
@@ -114,10 +116,10 @@ def noisy(sigma: float) -> Disturb:
 
 
 def thinned(share: float) -> Disturb:
-    """A random share of the points."""
+    """A random share of the points, but at least :data:`FEWEST`."""
 
     def thin(points: Tensor, source: torch.Generator) -> Tensor:
-        return points[torch.randperm(len(points), generator=source)[: max(round(share * len(points)), 1)]]
+        return points[torch.randperm(len(points), generator=source)[: max(round(share * len(points)), FEWEST)]]
 
     return thin
 
@@ -128,7 +130,7 @@ def uneven(strength: float) -> Disturb:
     def choose(points: Tensor, source: torch.Generator) -> Tensor:
         direction = torch.nn.functional.normalize(torch.randn(3, generator=source), dim=0)
         weight = (strength * (points @ direction)).exp()
-        return points[torch.multinomial(weight, max(len(points) // 2, 1), generator=source)]
+        return points[torch.multinomial(weight, max(len(points) // 2, min(FEWEST, len(points))), generator=source)]
 
     return choose
 
