@@ -112,11 +112,11 @@ STARTER = Config(
     ModelConfig(width=40, neighbours=20, first="euclidean", dropout=0.3),
     Objects(points=512, objects=3200, pool=2048),
     Loss(),
-    _quick(1200, 2e-3),
+    _quick(800, 2e-3),
 )
 PRESETS = {
     "tiny": TINY,
-    "tiny-parts": replace(TINY, data=replace(TINY.data, task="parts")),
+    "tiny-parts": replace(TINY, data=replace(TINY.data, task="parts", points=128)),
     "paper": _published(1024, "modelnet40:data"),
     "paper-2k": _published(2048, "modelnet40:data"),
     "paper-4k": _published(4096, "modelnet40:data", batch=16),
@@ -127,8 +127,8 @@ PRESETS = {
     "starter-parts": replace(
         STARTER,
         model=replace(STARTER.model, width=32),
-        data=replace(STARTER.data, task="parts"),
-        train=_quick(1000, 2e-3),
+        data=replace(STARTER.data, task="parts", points=384),
+        train=_quick(700, 2e-3),
     ),
 }
 _TWIN = {"model.clones": 1, "model.distance": "euclidean"}
@@ -137,7 +137,7 @@ VARIANTS = {
     "euclidean": Variant("L = 4, Euclidean neighbours", {"model.distance": "euclidean"}),
     "twin": Variant("L = 1, Euclidean (twin of DGCNN)", _TWIN),
     "alone": Variant("L = 1, Euclidean, a quarter of the points", {"model.alone": True, "model.distance": "euclidean"}),
-    "hilbert1": Variant("L = 1, Eq. 8", {"model.clones": 1}),
+    "hilbert1": Variant("L = 1, Eq. 8", {"model.clones": 1}, headline=False),
     "unmapped": Variant("without the mapping loss", {"loss.mapping": 0.0}),
     "dgcnn": Variant("DGCNN", {"model.network": "dgcnn"}),
     "pointnet": Variant("PointNet", {"model.network": "pointnet"}),
@@ -228,7 +228,7 @@ SETTINGS = Settings(
             "parts of nine kinds of objects (chair legs, wings, wheels, ...), trained on clean clouds of rendered ones",
             preset="starter-parts",
             tried="meshes that others modelled: see the README",
-            data="3,200 rendered objects of nine classes with 28 parts, 512 points of each (vergence.points.objects)",
+            data="3,200 rendered objects of nine classes with 28 parts, 384 points of each (vergence.points.objects)",
         ),
     },
     minutes=0.4,
