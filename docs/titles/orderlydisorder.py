@@ -14,9 +14,9 @@ from vergence.points.labelled import seen_from_the_side
 from vergence.points.objects import make_object
 
 NAMES = ("aeroplane", "chair", "person", "car")
-SIGMA = 0.03
+SIGMA = 0.02
 CAPTION = (
-    "Clouds of four objects that were not in training, with normal noise of 3 % of their radius: as they come in, and "
+    "Clouds of four objects that were not in training, with normal noise of 2 % of their radius: as they come in, and "
     "with the class (below) and the parts (colours) that the starter weights give them. Training saw clean clouds only."
 )
 GROUND, PLAIN = "#0d1420", (0.62, 0.7, 0.8)
@@ -37,7 +37,7 @@ def draw(path: Path) -> Path:
         axes.set(xlim=(0, 8 * REACH), ylim=(-tall, tall), xticks=[], yticks=[])
     for number, name in enumerate(NAMES):
         source = generator("title", name, SEEDS[name])
-        cloud, _ = make_object(name, 4096, True, source)
+        cloud, _ = make_object(name, 4096, False, source)
         cloud = cloud + SIGMA * torch.randn(cloud.shape, generator=source)
         seen, depth = seen_from_the_side(cloud)
         order = depth.argsort()
@@ -45,8 +45,8 @@ def draw(path: Path) -> Path:
         label = classifier.predict(cloud=cloud.numpy()).label
         parts = segmenter.predict(cloud=cloud.numpy(), category=name).parts
         for axes, shades in ((rows[0], [PLAIN]), (rows[1], COLOURS[parts[order]].numpy())):
-            axes.scatter(x + (2 * number + 1) * REACH, y, s=5, c=shades, linewidths=0)
-        rows[1].text((2 * number + 1) * REACH, -0.98, label, color="white", fontsize=22, ha="center", va="center")
+            axes.scatter(x + (2 * number + 1) * REACH, y + 0.06, s=4, c=shades, linewidths=0)
+        rows[1].text((2 * number + 1) * REACH, -1.16, label, color="white", fontsize=22, ha="center", va="center")
     badge(rows[0], "noisy point clouds", "#23415f")
     badge(rows[1], "class and parts", "#23415f")
     return canvas.save(path)
