@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import atheris
+import torch
 
 with atheris.instrument_imports(include=["vergence"]):
     import vergence.contract.config
@@ -17,6 +18,7 @@ with atheris.instrument_imports(include=["vergence"]):
     from vergence.core.errors import VergenceError
     from vergence.data.clouds import read_cloud
     from vergence.data.images import read_image
+    from vergence.data.meshes import read_surface
     from vergence.data.video import open_video
     from vergence.engine.weights import identify, load_model
     from vergence.maps.data import read_map
@@ -72,6 +74,10 @@ def unpacked(path):
         unpack(path, Path(folder) / "content")
 
 
+def surface(path):
+    read_surface(path, 10, torch.Generator())
+
+
 def frames(path):
     for _ in zip(open_video(path), range(3), strict=False):
         pass
@@ -93,7 +99,10 @@ TARGETS = {
     "image": on_file("a.png", read_image, lambda path: read_image(path, longest=64)),
     "npy": on_file("a.npy", read_npy, read_cloud),
     "npz": on_file("a.npz", read_npz, read_cloud),
-    "ply": on_file("a.ply", read_cloud),
+    "ply": on_file("a.ply", read_cloud, surface),
+    "off": on_file("a.off", surface),
+    "obj": on_file("a.obj", surface),
+    "xyz": on_file("a.xyz", surface),
     "pcd": on_file("a.pcd", read_cloud),
     "mat": on_file("a.mat", lambda path: read_mat(path, ("X", "Q"))),
     "gzip": on_file("a.gz", read_gzip),

@@ -610,7 +610,8 @@ def test_any_words_are_completed_or_not(args):
 @pytest.mark.parametrize(
     "target",
     ["config", "tensors", "archive", "pickle", "metrics", "claims", "line", "opcodes", "image", "npy", "npz", "ply",
-     "pcd", "mat", "gzip", "zip", "tar", "json", "rows", "graph", "geojson", "graphml", "video", "index"],
+     "off", "obj", "xyz", "pcd", "mat", "gzip", "zip", "tar", "json", "rows", "graph", "geojson", "graphml", "video",
+     "index"],
 )  # fmt: skip
 def test_a_fuzzer_that_looks_at_coverage_finds_nothing(target, tmp_path):
     pytest.importorskip("atheris")

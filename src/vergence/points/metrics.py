@@ -1,7 +1,8 @@
-"""Metrics of scene flow: end-point error, strict and relaxed accuracy, and outliers."""
+"""Metrics of scene flow: end-point error, strict and relaxed accuracy, and outliers; and of part segmentation."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 
@@ -24,3 +25,19 @@ def flow_scores(flow: Tensor, truth: Tensor, mask: Tensor) -> dict[str, Tensor]:
         "relaxed": share((error < 0.1) | (relative < 0.1)),
         "outliers": share((error > 0.3) | (relative > 0.1)),
     }
+
+
+def part_iou(predicted: Tensor, truth: Tensor, first: int, count: int) -> float:
+    """Part IoU of one shape in percent: the mean over the parts ``first`` to ``first + count - 1`` of its category,
+    where a part that is neither predicted nor there counts as right."""
+    every = torch.arange(first, first + count, device=truth.device).unsqueeze(1)
+    ours, theirs = predicted == every, truth == every
+    either = (ours | theirs).sum(1)
+    iou = (ours & theirs).sum(1).double() / either.clamp(min=1)
+    return 100 * float(iou.where(either > 0, torch.ones_like(iou)).mean())
+
+
+def part_scores(ious: Tensor, labels: Tensor) -> tuple[float, float]:
+    """Part IoU (S,) of all shapes as the mean over shapes, and as the mean over the categories (S,) that occur."""
+    by_category = [float(ious[labels == label].mean()) for label in labels.unique().tolist()]
+    return float(ious.mean()), sum(by_category) / len(by_category)
