@@ -1,0 +1,2 @@
+def contests():
+    yield from ()
