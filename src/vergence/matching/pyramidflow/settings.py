@@ -189,8 +189,8 @@ PRESETS = {
     "paper-kitti": replace(PAPER, data=KITTI, loss=LossConfig(share=0.9), train=_published(1600, (1000, 1500))),
     "starter": Config(
         replace(SMALL, channels=(16, 24, 32, 48, 64), levels=4, width=36),
-        Frames(scene="mixed", crop=(128, 160), scales=(0.8, 1.5), photometric=True),
-        LossConfig(share=1.0, in_reach=False), _short(2800, 4, 2e-3),
+        Frames(scene="mixed", crop=(96, 128), scales=(0.7, 1.4), photometric=True),
+        LossConfig(share=1.0, in_reach=False), _short(2200, 4, 2e-3),
     ),
 }  # fmt: skip
 WARP, SAMPLE = {"model.volume": "warped"}, {"model.volume": "sampled"}
