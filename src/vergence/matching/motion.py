@@ -115,8 +115,9 @@ def _held_out(items: Sequence[Any], split: str, every: int) -> tuple[Sequence[An
     """Items of a set without a published split: every nth one is held out for validation and test."""
     if len(items) < 2:
         return items, ""
-    chosen = [item for number, item in enumerate(items) if (number % every == every - 1) == (split != "train")]
-    return chosen or items[-1:], f"every {every}th is held out for validation and test"
+    held = set(range(every - 1, len(items), every)) or {len(items) - 1}
+    chosen = [item for number, item in enumerate(items) if (number in held) == (split != "train")]
+    return chosen, f"every {every}th is held out for validation and test"
 
 
 def _beside(path: Path, *parts: str) -> Path:

@@ -142,7 +142,8 @@ class PyramidFlow(nn.Module):
     def forward(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """Flow of both directions in pixels of the pictures, (B, 2, H, W) each."""
         finest = self.levels(first, second)[-1]
-        flow = resized_flow(finest.flow, *first.shape[-2:], self.settings.corners)
+        height, width = first.shape[-2:]
+        flow = resized_flow(finest.flow, height, width, self.settings.corners)
         forward, backward = flow.float().tensor_split(2)
         return {"flow": forward, "backward": backward}
 
@@ -161,7 +162,7 @@ class PyramidFlow(nn.Module):
             own, target = (torch.cat([one, other]), torch.cat([other, one])) if both else (one, other)
             before = None
             if flow is not None:
-                before = resized_flow(flow, *own.shape[-2:], model.corners)
+                before = resized_flow(flow, own.shape[-2], own.shape[-1], model.corners)
                 before = before.detach() if model.stop else before
             scores, carried = self._decoded(level, own, target, before, carried)
             residual = density2vector(scores) if model.head == "density" else scores
@@ -255,11 +256,11 @@ def pseudo_labels(
     ``gap`` pixels, the finest density has a mass of at least ``least`` at its displacement, and the normalised pictures
     differ by at most ``dark`` after warping."""
     finest = network.levels(first, second)[-1]
-    size, corners = first.shape[-2:], network.settings.corners
-    flow, backward = resized_flow(finest.flow, *size, corners).tensor_split(2)
+    height, width = first.shape[-2:]
+    flow, backward = resized_flow(finest.flow, height, width, network.settings.corners).tensor_split(2)
     good = (disagreement(flow, backward)[:, 0] <= gap) & inside(flow)[:, 0]
     good &= (warp(second, flow) - first).abs().mean(1) <= dark
     if network.settings.head == "density":
         sure = confidence(finest.scores[: len(first)]).unsqueeze(1)
-        good &= F.interpolate(sure, size, mode="bilinear")[:, 0] >= least
+        good &= F.interpolate(sure, (height, width), mode="bilinear")[:, 0] >= least
     return flow, good

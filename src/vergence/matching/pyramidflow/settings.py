@@ -124,7 +124,7 @@ class Config:
     loss: LossConfig = LossConfig()
     train: Training = Training()
     pretrained: str = ""
-    """File with ImageNet weights of DLA-34, for the encoder."""
+    """File with weights to start from: of another network of this system, or of DLA-34 for the encoder."""
     seed: int = 0
     """Random seed of everything."""
 
@@ -278,8 +278,8 @@ SETTINGS = Settings(
         "paper-kitti": Published({}, _shapes(320, 896), DLA_COUNT),
     },
     learns=Learns(
-        "density", steps=24, share=0.92,
-        changes={"data.scene": "flying", "data.pairs": 12, "data.size": (96, 96), "data.crop": (64, 64),
+        "density", steps=16, share=0.95,
+        changes={"data.scene": "flying", "data.pairs": 12, "data.size": (64, 80), "data.crop": (48, 64),
                  "data.most": 12.0},
     ),
     starters={

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from vergence.contract.settings import NoFacts
 from vergence.contract.system import System
 from vergence.core.errors import VergenceError
 from vergence.data.layouts import read, share
+from vergence.data.photographs import Share
 from vergence.matching.flying import flying_pairs
 from vergence.matching.motion import LAYOUTS, Augment, Drawn, Joined, Moving
 from vergence.matching.pyramidflow import pictures, predict
@@ -58,14 +59,18 @@ class PyramidFlowSystem(System[Config, NoFacts, PyramidFlow, Moving, OpticalFlow
         return build(config.model)
 
     def load_pretrained(self, config: Config, model: PyramidFlow, state: Mapping[str, Any]) -> str:
+        """From a network of this system, as the paper's sequence of trainings does; or the encoder from DLA-34."""
+        given = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+        own = model.state_dict()
+        known = {name: value for name, value in given.items() if name in own and own[name].shape == value.shape}
+        if known:
+            model.load_state_dict(own | known)
+            return f"the network starts from {len(known)} of {len(own)} tensors of another one; the rest is new"
         base = getattr(model.encoder, "base", None)
         if base is None:
             raise VergenceError("ImageNet weights of DLA-34 start the encoder dlaup only, not vgg")
         own = base.state_dict()
-        known = {
-            name: value for name, value in state.items()
-            if isinstance(value, Tensor) and name in own and own[name].shape == value.shape
-        }  # fmt: skip
+        known = {name: value for name, value in given.items() if name in own and own[name].shape == value.shape}
         if not known:
             raise VergenceError(f"{config.pretrained} holds no weights of DLA-34: expected base_layer.0.weight")
         base.load_state_dict(own | known)
@@ -155,8 +160,8 @@ def believed_flow(teacher: PyramidFlow, first: Tensor, second: Tensor) -> tuple[
     """Pseudo-labels of pictures of any size: borders are repeated up to a multiple."""
     height, width = first.shape[-2:]
     padding = (0, -width % teacher.multiple, 0, -height % teacher.multiple)
-    padded = (torch.nn.functional.pad(picture, padding, mode="replicate") for picture in (first, second))
-    flow, good = pseudo_labels(teacher, *padded)
+    one, two = (torch.nn.functional.pad(picture, padding, mode="replicate") for picture in (first, second))
+    flow, good = pseudo_labels(teacher, one, two)
     return flow[..., :height, :width], good[..., :height, :width]
 
 
@@ -180,12 +185,12 @@ def _scored(flow: Tensor, backward: Tensor, batch: Mapping[str, Tensor]) -> Tens
 def _embedded(asked: Frames, split: str) -> Drawn | Joined:
     height, width = asked.size
     count = share(asked.pairs, split, of=12)
-    kept = "train" if split == "train" else "test"
-    drawn = {"rendered": flow_pairs, "flying": flying_pairs}
+    kept: Share = "train" if split == "train" else "test"
+    drawn: dict[str, Callable[..., dict[str, Tensor]]] = {"rendered": flow_pairs, "flying": flying_pairs}
     # Mixed data is judged on rendered pairs alone.
     kinds = list(drawn) if asked.scene == "mixed" and split == "train" else [asked.scene]
     kinds = ["rendered" if kind == "mixed" else kind for kind in kinds]
-    parts = [Drawn(drawn[kind](count, height, width, asked.most, (split,), kept)) for kind in kinds]  # type: ignore[operator]
+    parts = [Drawn(drawn[kind](count, height, width, asked.most, (split,), kept)) for kind in kinds]
     return parts[0] if len(parts) == 1 else Joined(parts)
 
 
