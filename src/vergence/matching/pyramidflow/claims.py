@@ -1,4 +1,7 @@
-"""Statements of the paper about learning and cost; the exact ones are in :mod:`vergence.matching.pyramidflow.exact`."""
+"""Statements of the paper about learning and cost; the exact ones are in :mod:`vergence.matching.pyramidflow.exact`.
+
+All four networks that are compared use absolute differences (Eq. 3), which learn faster than correlation.
+"""
 
 from __future__ import annotations
 

@@ -377,7 +377,7 @@ CHECKS = (
     _check("directions", "Exchanging the frames exchanges the directions.", "Sec. 3", directions_are_alike),
     _check("channels", "81 and 289 displacements.", "Sec. 4", channels_of_volumes, 0),
     parameter_counts("parameters", "Parameters of the published networks, counted by hand.", "Sec. 4",
-                     {"paper": SETTINGS.published["paper"].parameters, "paper/warp": 39_942_647,
+                     {"paper": SETTINGS.published["paper"].parameters, "paper/hd3": 39_942_647,
                       "paper-cvr8": SETTINGS.published["paper-cvr8"].parameters,
                       "paper-vgg": SETTINGS.published["paper-vgg"].parameters}, paper="HD³: 39.9 M"),
 )  # fmt: skip

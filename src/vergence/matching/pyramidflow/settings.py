@@ -171,12 +171,13 @@ CHAIRS = _published(200, (70, 100, 130, 160))
 PAPER = Config(ModelConfig(), Frames("chairs2:data"), LossConfig(), CHAIRS)
 KITTI = Frames("kitti:data", crop=(320, 896), scales=(0.5, 1.15), flips="h", photometric=True)
 SMALL = ModelConfig(
-    "vgg", (16, 24, 32, 48), convs=2, levels=3, width=32, carried=16, block="resnet", context=False, corners=False
-)
+    "vgg", (16, 24, 32, 48), convs=2, levels=3, reach=3, width=32, carried=16, block="resnet", context=False,
+    corners=False,
+)  # fmt: skip
 PRESETS = {
     "tiny": Config(
-        replace(SMALL, cues=False, metric="corr"), Frames(crop=(80, 112), scales=(1.0, 1.0)),
-        LossConfig(share=1.0, in_reach=False), _short(300, 4, 2e-3),
+        replace(SMALL, cues=False), Frames(crop=(80, 112), scales=(1.0, 1.0)), LossConfig(1.0, in_reach=False),
+        _short(260, 4, 4e-3),
     ),
     "paper": PAPER,
     "paper-cvr8": replace(PAPER, model=ModelConfig(reach=8)),
@@ -190,7 +191,7 @@ PRESETS = {
     "starter": Config(
         replace(SMALL, channels=(16, 24, 32, 48, 64), levels=4, width=36),
         Frames(scene="mixed", crop=(96, 128), scales=(0.7, 1.4), photometric=True),
-        LossConfig(share=1.0, in_reach=False), _short(2200, 4, 2e-3),
+        LossConfig(share=1.0, in_reach=False), _short(2800, 4, 3e-3),
     ),
 }  # fmt: skip
 WARP, SAMPLE = {"model.volume": "warped"}, {"model.volume": "sampled"}
@@ -200,19 +201,22 @@ HARD = {"loss.share": 0.5, "loss.in_reach": True}
 CORR, SAD = {"model.metric": "corr"}, {"model.metric": "sad"}
 CUED, PLAIN = {"model.cues": True}, {"model.cues": False}
 DENSITY, DIRECT = {"model.head": "density"}, {"model.head": "regression"}
-_BASE = PLAIN | CORR | MEAN | DENSITY
+_BASE = PLAIN | SAD | MEAN | DENSITY
+_HD3 = PLAIN | CORR | MEAN | DENSITY
 VARIANTS = {
     "sample-stop": Variant("sampled, gradient stopped", _BASE | SAMPLE | STOP),
-    "warp": Variant("HD³: warped, full gradient", _BASE | WARP | FLOW),
-    "warp-stop": Variant("warped, gradient stopped", _BASE | WARP | STOP),
     "sample": Variant("sampled, full gradient", _BASE | SAMPLE | FLOW),
-    "cues": Variant("sampled, stopped, cues", _BASE | SAMPLE | STOP | CUED, headline=False),
-    "cues-sad": Variant("sampled, stopped, cues, SAD", _BASE | SAMPLE | STOP | CUED | SAD, headline=False),
-    "lmp": Variant("warped, stopped, LMP", _BASE | WARP | STOP | HARD, headline=False),
-    "all": Variant("all: sampled, stopped, cues, SAD, LMP", _BASE | SAMPLE | STOP | CUED | SAD | HARD, headline=False),
-    "sad": Variant("sampled, stopped, SAD", _BASE | SAMPLE | STOP | SAD, headline=False),
-    "pwc": Variant("regression head, warped", _BASE | WARP | FLOW | DIRECT, headline=False),
-    "pwc-sample-stop": Variant("regression head, sampled, stopped", _BASE | SAMPLE | STOP | DIRECT, headline=False),
+    "warp-stop": Variant("warped, gradient stopped", _BASE | WARP | STOP),
+    "warp": Variant("warped, full gradient", _BASE | WARP | FLOW),
+    "hd3": Variant("HD³: correlation, warped", _HD3 | WARP | FLOW, headline=False),
+    "hd3-stop": Variant("HD³, stopped", _HD3 | WARP | STOP, headline=False),
+    "hd3-sample": Variant("HD³, stopped, sampled", _HD3 | SAMPLE | STOP, headline=False),
+    "cues": Variant("HD³, stopped, sampled, cues", _HD3 | SAMPLE | STOP | CUED, headline=False),
+    "cues-sad": Variant("sampled, stopped, cues", _BASE | SAMPLE | STOP | CUED, headline=False),
+    "lmp": Variant("HD³, stopped, LMP", _HD3 | WARP | STOP | HARD, headline=False),
+    "all": Variant("all: sampled, stopped, cues, LMP", _BASE | SAMPLE | STOP | CUED | HARD, headline=False),
+    "pwc": Variant("regression head, warped", _HD3 | WARP | FLOW | DIRECT, headline=False),
+    "pwc-sample-stop": Variant("regression head, sampled, stopped", _HD3 | SAMPLE | STOP | DIRECT, headline=False),
     "wide": Variant("sampled, stopped, reach 8", _BASE | SAMPLE | STOP | {"model.reach": 8}, headline=False),
 }
 METRICS = {
@@ -230,9 +234,9 @@ _SCORES = ("epe", "fl")
 
 
 _TABLE = {
-    "warp": (1.422, 6.99, 17.74, 26.7, 6.273, 15.2, 8.73, 34.7, 20.98, 50.3),
-    "warp-stop": (1.215, 6.23, 19.09, 26.8, 5.774, 15.9, 9.47, 44.6, 19.07, 53.7),
-    "sample-stop": (1.208, 6.19, 17.16, 24.8, 6.074, 15.6, 8.67, 45.3, 17.42, 51.2),
+    "hd3": (1.422, 6.99, 17.74, 26.7, 6.273, 15.2, 8.73, 34.7, 20.98, 50.3),
+    "hd3-stop": (1.215, 6.23, 19.09, 26.8, 5.774, 15.9, 9.47, 44.6, 19.07, 53.7),
+    "hd3-sample": (1.208, 6.19, 17.16, 24.8, 6.074, 15.6, 8.67, 45.3, 17.42, 51.2),
     "cues": (1.186, 6.16, 19.62, 28.5, 7.420, 16.0, 6.67, 32.6, 16.23, 47.6),
     "cues-sad": (1.184, 6.15, 15.14, 25.0, 5.625, 16.4, 8.14, 41.6, 17.13, 52.5),
     "lmp": (1.193, 6.02, 44.07, 40.4, 12.53, 17.9, 8.78, 42.4, 19.08, 51.1),
