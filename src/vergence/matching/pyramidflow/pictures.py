@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vergence.contract.inputs import Artifact
 from vergence.core.files import replacing
-from vergence.drawing.grid import Panel, grid
+from vergence.drawing.figure import figure, saved
 from vergence.drawing.maps import flow_colours
 from vergence.matching.pyramidflow.model import PyramidFlow, flows
 from vergence.ops.flow import warp
@@ -101,6 +101,20 @@ def write_png(path: Path, picture: Tensor) -> Path:
     return path
 
 
+def sheet(path: Path, rows: Sequence[Sequence[tuple[Tensor, str]]], width: float = 4.6) -> Path:
+    """Pictures (3, H, W) with titles, in rows as high as the pictures are."""
+    height, across = rows[0][0][0].shape[-2:]
+    tall = min(max(width * height / across, 0.6), 3 * width)
+    drawn = figure(width * max(map(len, rows)), (tall + 0.3) * len(rows))
+    for axis in (axes := drawn.subplots(len(rows), max(map(len, rows)), squeeze=False)).flat:
+        axis.set_axis_off()
+    for row, places in zip(rows, axes, strict=True):
+        for (picture, title), axis in zip(row, places, strict=False):
+            axis.imshow(picture.permute(1, 2, 0).numpy(), interpolation="nearest")
+            axis.set_title(title, fontsize=9)
+    return saved(drawn, path)
+
+
 def of_variants(ctx: Any, models: Mapping[str, PyramidFlow], data: Any) -> Sequence[Artifact]:
     """Held-out pairs: the first frame, the true flow, and that of each network."""
     from vergence.matching.pyramidflow.predict import pixels
@@ -111,11 +125,11 @@ def of_variants(ctx: Any, models: Mapping[str, PyramidFlow], data: Any) -> Seque
         first, second = (pixels(sample[name][None].to(ctx.device)) for name in ("first", "second"))
         truth, valid = sample["flow"], sample["valid"]
         most = fastest(truth)
-        row = [Panel(sample["first"], "first frame"), Panel(flow_colours(truth, most), f"truth, up to {most:.0f} px")]
+        row = [(sample["first"], "first frame"), (flow_colours(truth, most), f"truth, up to {most:.0f} px")]
         for name, model in models.items():
             flow = flows(model, first, second)[0][0].float().cpu()
             error = (flow - truth).norm(dim=0)[valid].mean()
-            row.append(Panel(flow_colours(flow, most), f"{name}: {float(error):.2f} px"))
+            row.append((flow_colours(flow, most), f"{name}: {float(error):.2f} px"))
         rows.append(row)
-    shown = grid(ctx.folder / "flows.png", rows, side=2.4)
+    shown = sheet(ctx.folder / "flows.png", rows, 2.2)
     return [Artifact("image", shown, "Held-out pairs: the true flow and that of each network, in the same colours.")]

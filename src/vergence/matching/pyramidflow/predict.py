@@ -24,7 +24,6 @@ from vergence.data.images import SUFFIXES as PICTURES
 from vergence.data.images import normalised, read_image
 from vergence.data.maps import write_flo
 from vergence.data.video import Frame, Video, open_video, write_video
-from vergence.drawing.grid import Panel, grid
 from vergence.matching.pyramidflow import pictures as drawn
 from vergence.matching.pyramidflow.model import PyramidFlow, flows
 from vergence.matching.pyramidflow.settings import Config, Inputs
@@ -251,10 +250,10 @@ def render(ctx: Ctx, inputs: Inputs, result: OpticalFlow | MotionVideo) -> Seque
     wheel, arrows = drawn.coloured(result.flow, most), drawn.arrows(result.first, result.flow)
     blend = drawn.blend(result.first, result.second, result.flow, result.occluded)
     panels = [
-        [Panel(result.first, one.name[-40:]), Panel(wheel, f"flow, full colour at {most:.1f} px")],
-        [Panel(arrows, "motion"), Panel(blend, "both frames after warping; red: occluded")],
+        [(result.first, one.name[-40:]), (wheel, f"flow, full colour at {most:.1f} px")],
+        [(arrows, "motion"), (blend, "both frames after warping; red: occluded")],
     ]
-    shown = grid(ctx.folder / f"{stem}.png", panels, side=4.4)
+    shown = drawn.sheet(ctx.folder / f"{stem}.png", panels)
     facts = ctx.folder / f"{stem}.json"
     write_json(facts, {"first": one.name, "second": two.name, **result.summary()})
     files = {name: ctx.folder / f"{stem}-{name}.png" for name in ("colours", "arrows", "blend", "occluded")}
@@ -281,7 +280,7 @@ def _video_files(ctx: Ctx, inputs: Inputs, result: MotionVideo) -> Sequence[Arti
     stem = source.stem or "video"
     count = len(result.colours)
     wanted = {round(i * (count - 1) / 2) for i in range(3)}
-    strip: list[list[Panel]] = []
+    strip: list[list[tuple[Tensor, str]]] = []
 
     def beside() -> Iterator[Frame]:
         frames = iter(open_video(source))
@@ -290,11 +289,11 @@ def _video_files(ctx: Ctx, inputs: Inputs, result: MotionVideo) -> Sequence[Arti
             flow = np.asarray(decode_picture(io.BytesIO(result.colours[number]), source).convert("RGB"))
             if number in wanted:
                 both = [torch.from_numpy(picture.copy()).permute(2, 0, 1) for picture in (frame, flow)]
-                strip.append([Panel(both[0], f"frame {number}"), Panel(both[1], f"flow, full at {result.most:.1f} px")])
+                strip.append([(both[0], f"frame {number}"), (both[1], f"flow, full colour at {result.most:.1f} px")])
             yield np.concatenate([frame, flow], 1 if frame.shape[0] >= frame.shape[1] else 0)
 
     made = write_video(ctx.folder / f"{stem}-flow.mp4", beside(), result.fps)
-    still = grid(ctx.folder / f"{stem}-flow.png", strip, side=4.0)
+    still = drawn.sheet(ctx.folder / f"{stem}-flow.png", strip)
     rows = [
         (n, n + result.every, *(f"{v:.3f}" for v in row[:4]), f"{100 * row[4]:.2f}", *(f"{v:.3f}" for v in row[5:]))
         for n, row in enumerate(result.motion.tolist())
