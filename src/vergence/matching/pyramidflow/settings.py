@@ -177,7 +177,7 @@ SMALL = ModelConfig(
 PRESETS = {
     "tiny": Config(
         replace(SMALL, cues=False), Frames(crop=(80, 112), scales=(1.0, 1.0)), LossConfig(1.0, in_reach=False),
-        _short(260, 4, 4e-3),
+        _short(300, 4, 4e-3),
     ),
     "paper": PAPER,
     "paper-cvr8": replace(PAPER, model=ModelConfig(reach=8)),
