@@ -292,8 +292,8 @@ SETTINGS = Settings(
             variant="cues-sad",
             tried=(
                 "photographs of scikit-image that no training saw, moved smoothly by 8 px: EPE 0.53 px (OpenCV DIS "
-                "0.19, Farnebäck 2.89); two frames of MPI-Sintel: difference after warping 3.51 of 11.32 grey values (DIS "
-                "2.39, Farnebäck 2.70); the motorcycle pair at half size, motions of 34 px: EPE 7.5 px (DIS 3.2)"
+                "0.19, Farnebäck 2.89); two frames of MPI-Sintel: difference after warping 3.51 of 11.32 grey values "
+                "(DIS 2.39, Farnebäck 2.70); the motorcycle pair at half size, motions of 34 px: EPE 7.5 px (DIS 3.2)"
             ),
             data="480 pairs of rendered places and 480 of photographs flying over photographs "
             "(vergence.rendering.pairs, vergence.matching.flying), 160 x 224 pixels",
