@@ -34,6 +34,9 @@ Ctx = Context[Config, NoFacts]
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 BYTES_PER_PIXEL = 900
 """Memory of the starter network for a pixel of one frame, about; the published one needs eight times that."""
+APART = 0.05, 4.0
+"""Disagreement of both directions that makes a pixel occluded: more than 2 px, or a twentieth of the squared motions.
+Sundaram et al. take 0.01 and 0.5, less than a small network's own errors."""
 COLUMNS = ("frame", "next", "mean px", "99 % px", "mean x", "mean y", "occluded %", "difference before", "after")
 
 
@@ -138,7 +141,7 @@ def between(ctx: Ctx, model: PyramidFlow, first: Tensor, second: Tensor, scale: 
             first, second, still, still.clone(), torch.zeros(first.shape[1:], dtype=torch.bool), 0.0, 0.0, note
         )
     flow, backward = _both(ctx, model, first, second, scale)
-    hidden = occluded(flow[None], backward[None])[0]
+    hidden = occluded(flow[None], backward[None], *APART)[0]
     back = warp(second[None].float(), flow[None], "border")[0]
     gap = (back - first.float()).abs().mean(0)[~hidden]
     after = float(gap.mean()) if len(gap) else float("nan")
