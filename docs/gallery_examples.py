@@ -160,6 +160,15 @@ def affinecorr(folder: Path) -> dict[str, Any]:
     return {"images": names, "intrinsics": lenses, "pose": f"{-baseline},0,0"}
 
 
+def pyramidflow(folder: Path) -> dict[str, Any]:
+    """Things that move on a table, rendered."""
+    from vergence.core.seeding import generator
+    from vergence.rendering.pairs import flow_pair
+
+    pair = flow_pair(generator("flow", "test", 7), 288, 432, 50.0, "test")
+    return {"images": [picture(folder / "before.jpg", pair.first), picture(folder / "after.jpg", pair.second)]}
+
+
 WRITERS: tuple[Callable[[Path], dict[str, Any]], ...] = (
     snl,
     patchwise,
@@ -172,6 +181,7 @@ WRITERS: tuple[Callable[[Path], dict[str, Any]], ...] = (
     flot,
     roadmetrics,
     affinecorr,
+    pyramidflow,
 )
 
 
