@@ -99,12 +99,12 @@ def _layer(
 ) -> _Layer:
     textures = photographs(share)
     texture = textures[int(torch.randint(len(textures), (), generator=source))]
-    angle, size = _between(source, -math.pi, math.pi), 2.0 ** _between(source, -1.2, 1.2)
+    angle, size = _between(source, -math.pi, math.pi), 2.0 ** _between(source, -2.5, 0.5)
     cos, sin = math.cos(angle) / size, math.sin(angle) / size
     scale = 2 / torch.tensor(texture.shape[:0:-1]).float()
     turn = torch.tensor([[cos, -sin], [sin, cos]]) * scale.unsqueeze(1)
     place = torch.cat([turn, torch.rand(2, 1, generator=source) * 2 - 1], 1)
-    contrast = 1.0 if _between(source, 0, 1) < 0.7 else _between(source, 0.03, 0.6)
+    contrast = 1.0 if _between(source, 0, 1) < 0.8 else _between(source, 0.2, 0.8)
     reach = most * _between(source, 0, 0.6 if whole else 0.25)
     way = _between(source, -math.pi, math.pi)
     slopes = (reach * math.cos(way) / width, reach * math.sin(way) / height)

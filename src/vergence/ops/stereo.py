@@ -20,7 +20,9 @@ from vergence.core.errors import VergenceError
 BAND = (-2, -1, 0, 1)
 """Values of ``x - d`` at which a part of the kernel lies where ``x < d``."""
 CHUNK = 1 << 21
-"""Values of the enlarged scores that are held at a time when no gradient is needed: they stay in the cache."""
+"""Values of the enlarged scores that are worked on at a time: they stay in the cache."""
+APART = 300.0
+"""Scores that differ by more than this would underflow as products of powers."""
 
 
 def shifted(right: Tensor, levels: int) -> Tensor:
@@ -137,7 +139,8 @@ class _Assembled(torch.autograd.Function):
     ) -> Tensor:
         batch, _, outputs, height, width = maps.shape
         ctx.sizes, ctx.levels = (maps.shape, moved.shape, edge.shape), levels
-        out = maps.new_empty(batch, levels, height, width, outputs).permute(0, 4, 1, 2, 3)
+        size, last_channels = (batch, outputs, levels, height, width), torch.channels_last_3d
+        out = torch.empty(size, dtype=maps.dtype, device=maps.device, memory_format=last_channels)
         rows = moved[..., 3:].permute(0, 2, 3, 1).contiguous()  # (B, H, levels - 1 + W, O)
         windows = rows.unfold(2, width, 1).permute(0, 3, 2, 1, 4)  # (B, O, levels, H, W), the last level first
         out.copy_(windows.flip(2))
@@ -248,16 +251,24 @@ class _Levels:
     """Softmax along D of scores (D, N) that are enlarged four times along D, and the mean of 0 to 4D - 1 under it.
 
     Between two levels the enlarged scores are their means with weights k/8 (k = 1, 3, 5, 7), so that the exponentials
-    are products of powers: only D of them are computed instead of 4D."""
+    are products of powers: only D of them are computed instead of 4D. Scores too far apart for that are taken one by
+    one."""
 
     def __init__(self, scores: Tensor) -> None:
         depth = len(scores)
-        p = ((scores - scores.amax(0)) / 8).exp_()
-        self.power = {1: p, 2: p * p}
-        for k in (3, 5, 7):
-            self.power[k] = self.power[k - 2] * self.power[2]
+        self.power: dict[int, Tensor] | None = None
+        if float(scores.max() - scores.min()) <= APART:
+            p = ((scores - scores.amax(0)) / 8).exp_()
+            self.power = {1: p, 2: p * p}
+            for k in (3, 5, 7):
+                self.power[k] = self.power[k - 2] * self.power[2]
+            self.first, self.last = (self.power[7][end] * p[end] for end in (0, -1))  # two equal scores at each end
+        else:
+            ends = torch.maximum(scores[0], scores[-1])
+            near, far = torch.maximum(scores[:-1], scores[1:]), torch.minimum(scores[:-1], scores[1:])
+            self.scores = scores - torch.maximum((near + (far - near) / 8).amax(0), ends)
+            self.first, self.last = (self.scores[end].exp() for end in (0, -1))
         self.start = 4 * torch.arange(depth - 1, device=scores.device, dtype=scores.dtype)
-        self.first, self.last = (self.power[7][end] * p[end] for end in (0, -1))  # two equal scores at each end
         self.at_last = 8 * depth - 3
         self.total, mean = 2 * (self.first + self.last), self.first + self.at_last * self.last
         for k in (1, 3, 5, 7):
@@ -268,11 +279,13 @@ class _Levels:
 
     def weights(self, k: int) -> Tensor:
         """Exponentials of the scores k/8 above each level, (D - 1, N): those of disparity 4 level + (k + 3) / 2."""
+        if self.power is None:
+            return torch.lerp(self.scores[:-1], self.scores[1:], k / 8).exp_()
         return self.power[8 - k][:-1] * self.power[k][1:]
 
     def slopes(self) -> Tensor:
         """Derivatives of the mean, (D, N)."""
-        out = torch.zeros_like(self.power[1])
+        out = self.mean.new_zeros(len(self.start) + 1, len(self.mean))
         out[0] = self.first * (1 - 2 * self.mean)
         out[-1] += self.last * (self.at_last - 2 * self.mean)
         for k in (1, 3, 5, 7):
@@ -280,3 +293,45 @@ class _Levels:
             out[:-1].add_(part, alpha=1 - k / 8)
             out[1:].add_(part, alpha=k / 8)
         return out.div_(self.total)
+
+
+# The range of a pair --------------------------------------------------------------------------------------------------
+
+SIDE = 7
+"""Side of the windows by which pixels are compared."""
+PLAIN = 0.01
+"""Grey values (of 1) that vary less within a window match anywhere."""
+
+
+def matched_shifts(left: Tensor, right: Tensor, most: int) -> Tensor:
+    """Shifts from 0 to ``most`` of the pixels of a grey picture (H, W), from 0 to 1, that match a unique place of the
+    other one and are matched from there: (N,). A search by windows, to find the range of a pair."""
+    one, plain = _standard(left)
+    other, _ = _standard(right)
+    costs = _window_costs(one, other, most)  # (most + 1, H, W)
+    best, shift = costs.min(0)
+    near = (torch.arange(most + 1, device=left.device).view(-1, 1, 1) - shift).abs() <= 1
+    unique = best < 0.85 * costs.masked_fill(near, torch.inf).amin(0)
+    back = _window_costs(other.flip(-1), one.flip(-1), most).argmin(0).flip(-1)
+    x = torch.arange(left.shape[1], device=left.device) - shift
+    returned = back.gather(1, x.clamp_min(0)) - shift
+    return shift[unique & ~plain & (x >= 0) & (returned.abs() <= 1)]
+
+
+def _standard(picture: Tensor) -> tuple[Tensor, Tensor]:
+    """A picture with the mean and the deviation of its windows taken out, and where it is plain."""
+    mean = _windowed(picture)
+    deviation = (_windowed(picture**2) - mean**2).clamp_min(0).sqrt()
+    return (picture - mean) / (deviation + PLAIN), deviation < PLAIN
+
+
+def _window_costs(one: Tensor, other: Tensor, most: int) -> Tensor:
+    moved = shifted(other[None, None], most + 1)[0, 0]
+    gone = _apart(most + 1, one) < 0
+    return _windowed((one - moved).abs().clamp_max(2).masked_fill_(gone, 2))
+
+
+def _windowed(values: Tensor) -> Tensor:
+    """Means of windows of (..., H, W)."""
+    flat = F.pad(values.reshape(-1, 1, *values.shape[-2:]), (SIDE // 2,) * 4, "replicate")
+    return F.avg_pool2d(flat, SIDE, 1).view_as(values)

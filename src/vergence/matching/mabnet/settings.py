@@ -147,9 +147,9 @@ SCENEFLOW, KITTI = Pairs("sceneflow:data"), Pairs("kitti2015:data")
 PRESETS = {
     "tiny": Config(
         replace(SMALL, disparities=32),
-        Pairs(height=64, width=128, jitter=True, pairs=160),
-        Training(steps=400, batch=4, evaluate_every=0, log_every=10,
-                 optimiser=Optimiser("adam", lr=4e-3, schedule=Schedule("cosine", floor=0.02))),
+        Pairs(height=64, width=128, layers=0.5, pairs=60, held_out=12),
+        Training(steps=500, batch=2, evaluate_every=0, log_every=10,
+                 optimiser=Optimiser("adam", lr=3e-3, schedule=Schedule("cosine", warmup=20, floor=0.02))),
     ),
     "paper": Config(ModelConfig(), SCENEFLOW, _published(20, {15: 3, 18: 7})),
     "paper-tiny": Config(SMALL, SCENEFLOW, _published(20, {15: 3, 18: 7})),

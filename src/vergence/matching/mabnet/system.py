@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,13 +13,19 @@ from torch import Tensor
 
 from vergence.contract.context import Context
 from vergence.contract.data import EMBEDDED, First
+from vergence.contract.inputs import Artifact
 from vergence.contract.settings import NoFacts
 from vergence.contract.system import System
 from vergence.core.errors import VergenceError
 from vergence.data.layouts import read
+from vergence.drawing.grid import Panel, grid
+from vergence.drawing.maps import coloured
 from vergence.matching.layers import layered_pair
+from vergence.matching.mabnet import predict
+from vergence.matching.mabnet.claims import CLAIMS
 from vergence.matching.mabnet.model import MABNet, build
-from vergence.matching.mabnet.settings import SETTINGS, Config, Pairs
+from vergence.matching.mabnet.predict import Disparity
+from vergence.matching.mabnet.settings import SETTINGS, Config, Inputs, Pairs
 from vergence.matching.stereo import LAYOUTS, MEAN, STD, Crops, RenderedPairs
 from vergence.metrics.displacement import endpoint_error, outliers
 
@@ -32,9 +38,10 @@ SAMPLED = 2000
 """Disparities of a picture that the constant baseline is measured on."""
 
 
-class MABNetSystem(System[Config, NoFacts, MABNet, Crops, Any]):
+class MABNetSystem(System[Config, NoFacts, MABNet, Crops, Disparity]):
     settings = SETTINGS
     layouts = LAYOUTS
+    claims = CLAIMS
 
     def data(self, ctx: Ctx, split: str) -> Crops:
         asked, most = ctx.config.data, ctx.config.model.disparities
@@ -95,6 +102,30 @@ class MABNetSystem(System[Config, NoFacts, MABNet, Crops, Any]):
         mean = float(torch.cat(some).mean())
         scores["epe_constant"] = [float((values - mean).abs().mean()) for values in some]
         return {name: sum(values) / len(values) if values else math.nan for name, values in scores.items()}
+
+    def infer(self, ctx: Ctx, model: MABNet, inputs: Inputs) -> Disparity:
+        return predict.disparity_of(ctx, model, inputs)
+
+    def render(self, ctx: Ctx, inputs: Inputs, result: Disparity) -> Sequence[Artifact]:
+        return predict.render(ctx, inputs, result)
+
+    def pictures(self, ctx: Ctx, models: Mapping[str, MABNet], data: Crops) -> Sequence[Artifact]:
+        """Draws held-out pairs with the true disparity and that of each network."""
+        rows = []
+        for index in range(min(4, len(data))):
+            sample = data[index]
+            left = (sample["left"] * torch.tensor(STD).view(3, 1, 1) + torch.tensor(MEAN).view(3, 1, 1)).clamp(0, 1)
+            truth, known = sample["disparity"], sample["valid"]
+            most = float(truth.max())
+            row = [Panel(left, "left picture"), Panel(coloured(truth.where(known, torch.nan), 0, most) / 255, "truth")]
+            for name, model in models.items():
+                pair = (ctx.to_device(sample[side]).unsqueeze(0) for side in ("left", "right"))
+                found = model(*pair)[0].float().cpu()
+                title = f"{self.settings.label(name)}: EPE {endpoint_error(found, truth, known):.2f} px"
+                row.append(Panel(coloured(found, 0, most) / 255, title))
+            rows.append(row)
+        caption = "Held-out rendered pairs: the left picture, its true disparity and that of each network."
+        return [Artifact("image", grid(ctx.folder / "disparities.png", rows, side=2.6), caption)]
 
 
 def _embedded(asked: Pairs, most: int, split: str) -> RenderedPairs:
