@@ -1,4 +1,4 @@
-"""The motorcycle pair of scikit-image: the photograph, its disparity, the measured one, and the points from the side."""
+"""The motorcycle pair of scikit-image: the photograph, its disparity, the measured one, and the points in space."""
 
 from __future__ import annotations
 

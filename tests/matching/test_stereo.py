@@ -1,5 +1,8 @@
 """Readers of stereo pairs, crops with their disparity, and pairs of layers."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -43,26 +46,37 @@ def test_kitti_zeros_and_middlebury_infinities_are_unknown(tmp_path):
 
 
 def test_kitti_says_what_both_pictures_show_and_has_only_the_first_of_two_instants(tmp_path):
-    data = read("kitti2012", tmp_path, "train")
-    assert [own.left.name for own in data.files] == ["000001_10.png"]
+    fixtures.kitti2012(tmp_path)
+    first = tmp_path / "training" / "colored_0" / "000000_10.png"
+    shutil.copy(first, first.with_name("000000_11.png"))
+    data = LAYOUTS["kitti2012"].read(tmp_path, "train")
+    assert [own.left.name for own in data.files] == ["000000_10.png"]
     assert int(data[0].visible.sum()) == fixtures.HEIGHT * (fixtures.WIDTH - 20)
 
 
 def test_sceneflow_test_pairs_are_those_of_flyingthings_and_no_pair_is_in_two_splits(tmp_path):
     fixtures.sceneflow(tmp_path)
+    left = tmp_path / "monkaa/frames_cleanpass/a_rain_of_stones_x2/left/0006.png"
+    for number in range(20, 30):
+        for file in (left, Path(str(left).replace("/left", "/right")), _truth_of(left)):
+            shutil.copy(file, file.with_stem(f"{number:04d}"))
     splits = {split: LAYOUTS["sceneflow"].read(tmp_path, split).files for split in ("train", "val", "test")}
     assert all("TEST" in own.left.parts for own in splits["test"])
     everything = [own for files in splits.values() for own in files]
-    assert len(everything) == len(set(everything)) == 4
+    assert len(everything) == len(set(everything)) == 14
+
+
+def _truth_of(left):
+    return Path(str(left).replace("frames_cleanpass", "disparity")).with_suffix(".pfm")
 
 
 def test_a_missing_right_picture_and_another_size_are_named(tmp_path):
     fixtures.whole(tmp_path)
-    fixtures._save(tmp_path / "right" / "0.png", np.zeros((20, 30, 3), np.uint8))
-    with pytest.raises(VergenceError, match=r"0\.png has 30 x 20 pixels: expected those of 0\.png, 60 x 36"):
+    fixtures._save(tmp_path / "right" / "1.png", np.zeros((20, 30, 3), np.uint8))
+    with pytest.raises(VergenceError, match=r"1\.png has 30 x 20 pixels: expected those of 1\.png, 60 x 36"):
         LAYOUTS["folder"].read(tmp_path, "test")[0]
-    (tmp_path / "right" / "1.png").unlink()
-    with pytest.raises(VergenceError, match=r"right/1\.png is missing"):
+    (tmp_path / "right" / "0.png").unlink()
+    with pytest.raises(VergenceError, match=r"right/0\.png is missing"):
         LAYOUTS["folder"].read(tmp_path, "train")
 
 

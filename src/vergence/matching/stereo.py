@@ -256,8 +256,9 @@ def _fifth(files: Sequence[Files], decode: Callable[[Path], Any], split: str) ->
     """Every fifth pair for validation and test, the others for training, where no split is published."""
     if len(files) == 1:
         return StereoFiles(tuple(files), decode, "the only pair is in every split")
-    chosen = tuple(f for i, f in enumerate(files) if (i % 5 == 0) == (split != "train"))
-    return StereoFiles(chosen, decode, "every fifth pair is for validation and test")
+    held = set(files[::-5])
+    chosen = tuple(f for f in files if (f in held) == (split != "train"))
+    return StereoFiles(chosen, decode, "every fifth pair, counted from the last, is for validation and test")
 
 
 def _sceneflow_disparity(path: Path) -> Any:
@@ -290,8 +291,9 @@ def _read_sceneflow(path: Path, split: str) -> StereoFiles:
         return StereoFiles(tuple(test), _sceneflow_disparity)
     if not train:
         raise VergenceError(f"{path} has no pairs for training: expected {SCENEFLOW}")
-    held = set(train[:: max(len(train) // 100, 2)]) if len(train) > 1 else set()
-    chosen = [f for f in train if not held or (f in held) == (split == "val")]
+    step = max(len(train) // 100, 10)
+    held = set(train[step // 2 :: step])
+    chosen = [f for f in train if not held or (f in held) == (split == "val")]  # a few are in both
     return StereoFiles(tuple(chosen), _sceneflow_disparity, "about a hundred training pairs are for validation")
 
 

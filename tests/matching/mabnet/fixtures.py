@@ -64,8 +64,6 @@ def _kitti(path, left, right, occ, noc):
     for number in range(2):
         for side, pixels in zip((left, right), pair(number), strict=True):
             _save(path / "training" / side / f"{number:06d}_10.png", pixels)
-            if side == left:
-                _save(path / "training" / side / f"{number:06d}_11.png", pixels)
         png16(path / "training" / occ / f"{number:06d}_10.png", known)
         png16(path / "training" / noc / f"{number:06d}_10.png", np.where(np.arange(WIDTH) >= 20, known, 0))
 

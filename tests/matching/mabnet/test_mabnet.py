@@ -10,7 +10,8 @@ from matching.mabnet import fixtures
 from vergence.cli.main import main
 from vergence.core.errors import VergenceError
 from vergence.data.clouds import read_cloud
-from vergence.matching.mabnet.model import MAB2d, as_transcribed, build, transcribed
+from vergence.matching.mabnet.exact import as_transcribed, transcribed
+from vergence.matching.mabnet.model import MAB2d, build
 from vergence.matching.mabnet.predict import pair_range
 from vergence.matching.mabnet.settings import SETTINGS, SMALL, Inputs, ModelConfig
 from vergence.reading.maps import read_pfm, read_png16

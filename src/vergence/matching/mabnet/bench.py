@@ -1,8 +1,4 @@
-"""MABNet against its direct transcription and OpenCV's SGBM.
-
-``python -m vergence.matching.mabnet.bench`` prints errors and times of the starter weights and of SGBM on the
-motorcycle pair and on rendered test pairs.
-"""
+"""MABNet against its direct transcription and OpenCV's SGBM; ``docs/mabnet_peers.py`` compares their errors."""
 
 from __future__ import annotations
 
@@ -17,7 +13,8 @@ from torch import Tensor
 from vergence.contract.benchmark import Contest
 from vergence.core.seeding import generator
 from vergence.matching.frames import opencv
-from vergence.matching.mabnet.model import as_transcribed, build, transcribed
+from vergence.matching.mabnet.exact import as_transcribed, transcribed
+from vergence.matching.mabnet.model import build
 from vergence.matching.mabnet.settings import SMALL
 from vergence.ops.stereo import soft_argmin, volume_convolution
 from vergence.reference import stereo as plain

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vergence.contract.claims import Evidence
 from vergence.contract.evidence import apart, apart_with_gradients, filled, noise
-from vergence.matching.mabnet.model import MAB2d, MAB3d, as_transcribed, build, shuffled, transcribed
+from vergence.matching.mabnet.model import ConvNorm, MAB2d, MAB3d, MABNet, MultiBranchHourglass, build, shuffled
 from vergence.matching.mabnet.settings import SETTINGS, SMALL, ModelConfig
 from vergence.ops.stereo import concatenation_volume, soft_argmin, volume_convolution
 from vergence.reference import stereo as plain
@@ -208,3 +209,71 @@ def _unlike(model: ModelConfig, size: Sequence[int] = (32, 64)) -> float:
     ours = network(left, right)
     assert isinstance(ours, Tensor)
     return apart_with_gradients(ours, theirs, list(network.parameters()), relative=True)
+
+
+# The direct transcription ---------------------------------------------------------------------------------------------
+
+
+def transcribed(model: ModelConfig) -> plain.MABNet:
+    """The published network as a plain module, of the same sizes; of variants with multibranch bottlenecks."""
+    return plain.MABNet(
+        model.stem, model.blocks, model.widths, model.neck, model.channels, model.hourglasses, model.shares,
+        model.shares3d,
+    )  # fmt: skip
+
+
+def as_transcribed(network: MABNet) -> dict[str, Tensor]:
+    """Parameters and statistics under the names of :func:`transcribed`; gradients flow through."""
+    state: dict[str, Tensor] = {}
+
+    def put(layer: ConvNorm, conv: str, norm: str, rows: slice = slice(None)) -> None:
+        state[f"{conv}.weight"] = layer.weight[rows]
+        for name in ("weight", "bias", "running_mean", "running_var"):
+            state[f"{norm}.{name}"] = getattr(layer.norm, name)[rows]
+
+    def put_all(layers: Iterable[ConvNorm], at: str, step: int = 2) -> None:
+        for number, layer in enumerate(layers):
+            put(layer, f"{at}.{step * number}", f"{at}.{step * number + 1}")
+
+    features = network.features
+    put_all(_layers(features.stem), "features.stem", 3)
+    for g, group in enumerate(features.groups):
+        for b, block in enumerate(_blocks(group)):
+            at, row = f"features.groups.{g}.{b}", 0
+            for n, (spatial, width) in enumerate(zip(_layers(block.spatial), block.widths, strict=True)):
+                branch = f"{at}.branches.{n}"
+                put(block.expand, f"{branch}.0", f"{branch}.1", slice(row, row + width))
+                put(spatial, f"{branch}.3", f"{branch}.4")
+                row += width
+            put_all([block.merge], f"{at}.merge")
+            if not block.same:
+                put_all(_layers(block.shortcut), f"{at}.shortcut")
+    put_all([features.joined], "features.lastconv")
+    state["features.lastconv.3.weight"] = features.last.weight
+    put_all([network.first, network.second], "dres0", 3)
+    put_all(_layers(network.residual), "dres1", 3)
+    for h, (hourglass, head) in enumerate(zip(network.hourglasses, network.heads, strict=True)):
+        assert isinstance(hourglass, MultiBranchHourglass)
+        at = f"hourglasses.{h}"
+        for name in ("down", "again"):
+            for n, conv in enumerate(_layers(getattr(hourglass, name))):
+                put_all([conv], f"{at}.{name}.{n}")
+        for name, mab in (("middle.0", hourglass.middle[0]), ("middle.1", hourglass.middle[1]),
+                          ("bottom", hourglass.bottom)):  # fmt: skip
+            assert isinstance(mab, MAB3d)
+            for n, branch3d in enumerate(mab.branches):
+                put_all(_layers(branch3d), f"{at}.{name}.branches.{n}", 3)
+            put_all([mab.merge], f"{at}.{name}.merge")
+        put_all([hourglass.up], f"{at}.up")
+        put_all([hourglass.out], f"{at}.out")
+        put_all(_layers(head), f"classif.{h}")
+        state[f"classif.{h}.3.weight"] = head[1].weight  # type: ignore[index]
+    return state
+
+
+def _layers(modules: Any) -> Iterator[ConvNorm]:
+    return (module for module in modules if isinstance(module, ConvNorm))
+
+
+def _blocks(modules: Any) -> Iterator[MAB2d]:
+    return (module for module in modules if isinstance(module, MAB2d))

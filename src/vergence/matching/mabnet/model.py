@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from vergence.core.errors import VergenceError
 from vergence.matching.mabnet.settings import ModelConfig
 from vergence.nn.folded import Kept, computed_in
+from vergence.ops.precision import full_precision, wide
 from vergence.ops.stereo import soft_argmin, volume_convolution
-from vergence.reference import stereo as plain
 
 STEP = 16
 """Height, width and disparities are multiples of it: a quarter of the resolution, halved twice."""
@@ -301,10 +301,11 @@ class MABNet(nn.Module):
 
         Pictures are (B, 3, H, W), normalised. ``disparities`` are those of the settings unless given: the network is
         convolutional along them too."""
-        scores = self.scores(left, right, disparities or self.settings.disparities)
-        if self.training:
-            return [soft_argmin(some) for some in scores]
-        return soft_argmin(scores[-1])
+        with full_precision(left):  # the mean disparity follows small differences of scores
+            scores = self.scores(wide(left), wide(right), disparities or self.settings.disparities)
+            if self.training:
+                return [soft_argmin(some) for some in scores]
+            return soft_argmin(scores[-1])
 
     def scores(self, left: Tensor, right: Tensor, disparities: int) -> list[Tensor]:
         """Scores (B, disparities / 4, H / 4, W / 4) after each hourglass; in evaluation, of the last alone."""
@@ -343,71 +344,3 @@ def _refuse(left: Tensor, right: Tensor, disparities: int) -> None:
 
 def build(model: ModelConfig) -> MABNet:
     return MABNet(model)
-
-
-# The direct transcription ---------------------------------------------------------------------------------------------
-
-
-def transcribed(model: ModelConfig) -> plain.MABNet:
-    """The published network as a plain module, of the same sizes; of variants with multibranch bottlenecks."""
-    return plain.MABNet(
-        model.stem, model.blocks, model.widths, model.neck, model.channels, model.hourglasses, model.shares,
-        model.shares3d,
-    )  # fmt: skip
-
-
-def as_transcribed(network: MABNet) -> dict[str, Tensor]:
-    """Parameters and statistics under the names of :func:`transcribed`; gradients flow through."""
-    state: dict[str, Tensor] = {}
-
-    def put(layer: ConvNorm, conv: str, norm: str, rows: slice = slice(None)) -> None:
-        state[f"{conv}.weight"] = layer.weight[rows]
-        for name in ("weight", "bias", "running_mean", "running_var"):
-            state[f"{norm}.{name}"] = getattr(layer.norm, name)[rows]
-
-    def put_all(layers: Iterable[ConvNorm], at: str, step: int = 2) -> None:
-        for number, layer in enumerate(layers):
-            put(layer, f"{at}.{step * number}", f"{at}.{step * number + 1}")
-
-    features = network.features
-    put_all(_layers(features.stem), "features.stem", 3)
-    for g, group in enumerate(features.groups):
-        for b, block in enumerate(_blocks(group)):
-            at, row = f"features.groups.{g}.{b}", 0
-            for n, (spatial, width) in enumerate(zip(_layers(block.spatial), block.widths, strict=True)):
-                branch = f"{at}.branches.{n}"
-                put(block.expand, f"{branch}.0", f"{branch}.1", slice(row, row + width))
-                put(spatial, f"{branch}.3", f"{branch}.4")
-                row += width
-            put_all([block.merge], f"{at}.merge")
-            if not block.same:
-                put_all(_layers(block.shortcut), f"{at}.shortcut")
-    put_all([features.joined], "features.lastconv")
-    state["features.lastconv.3.weight"] = features.last.weight
-    put_all([network.first, network.second], "dres0", 3)
-    put_all(_layers(network.residual), "dres1", 3)
-    for h, (hourglass, head) in enumerate(zip(network.hourglasses, network.heads, strict=True)):
-        assert isinstance(hourglass, MultiBranchHourglass)
-        at = f"hourglasses.{h}"
-        for name in ("down", "again"):
-            for n, conv in enumerate(_layers(getattr(hourglass, name))):
-                put_all([conv], f"{at}.{name}.{n}")
-        for name, mab in (("middle.0", hourglass.middle[0]), ("middle.1", hourglass.middle[1]),
-                          ("bottom", hourglass.bottom)):  # fmt: skip
-            assert isinstance(mab, MAB3d)
-            for n, branch3d in enumerate(mab.branches):
-                put_all(_layers(branch3d), f"{at}.{name}.branches.{n}", 3)
-            put_all([mab.merge], f"{at}.{name}.merge")
-        put_all([hourglass.up], f"{at}.up")
-        put_all([hourglass.out], f"{at}.out")
-        put_all(_layers(head), f"classif.{h}")
-        state[f"classif.{h}.3.weight"] = head[1].weight  # type: ignore[index]
-    return state
-
-
-def _layers(modules: Any) -> Iterator[ConvNorm]:
-    return (module for module in modules if isinstance(module, ConvNorm))
-
-
-def _blocks(modules: Any) -> Iterator[MAB2d]:
-    return (module for module in modules if isinstance(module, MAB2d))

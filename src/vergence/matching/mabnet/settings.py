@@ -80,14 +80,19 @@ class Pairs:
     """embedded: rendered training pairs."""
     held_out: int = 32
     """embedded: rendered pairs for validation, and for test."""
+    picture: tuple[int, int] = (192, 384)
+    """embedded: height and width of the pairs."""
+    most: float = 64.0
+    """embedded: disparities are below this; with jitter, below 1.5 times this."""
 
     def __post_init__(self) -> None:
         if min(self.height, self.width) < 16 or self.height % 16 or self.width % 16:
             raise VergenceError(f"a crop's sides are multiples of 16, got {self.height} x {self.width}")
-        if min(self.pairs, self.held_out) < 1 or not 0 <= self.layers < 1:
+        if min(self.pairs, self.held_out) < 1 or not 0 <= self.layers < 1 or self.most < 1 or min(self.picture) < 16:
             raise VergenceError(
-                "data has 1 or more pairs of each kind and a share of layers from 0 to below 1, got "
-                f"{self.pairs}, {self.held_out} and {self.layers}"
+                "data has 1 or more pairs of each kind, a share of layers from 0 to below 1, pictures of 16 x 16 "
+                f"pixels or more and disparities from 1 on, got {self.pairs}, {self.held_out}, {self.layers}, "
+                f"{self.picture} and {self.most}"
             )
 
 
@@ -146,9 +151,9 @@ SMALL = ModelConfig(stem=8, blocks=(4, 8, 4), widths=(8, 16, 32), neck=16, chann
 SCENEFLOW, KITTI = Pairs("sceneflow:data"), Pairs("kitti2015:data")
 PRESETS = {
     "tiny": Config(
-        replace(SMALL, disparities=32),
-        Pairs(height=64, width=128, layers=0.5, pairs=60, held_out=12),
-        Training(steps=500, batch=2, evaluate_every=0, log_every=10,
+        replace(SMALL, disparities=64),
+        Pairs(height=48, width=256, layers=0.5, pairs=60, held_out=16),
+        Training(steps=400, batch=2, evaluate_every=0, log_every=10,
                  optimiser=Optimiser("adam", lr=3e-3, schedule=Schedule("cosine", warmup=20, floor=0.02))),
     ),
     "paper": Config(ModelConfig(), SCENEFLOW, _published(20, {15: 3, 18: 7})),
@@ -229,8 +234,8 @@ SETTINGS = Settings(
         steps=16,
         share=0.8,
         changes={
-            "data.pairs": 4, "data.held_out": 1, "data.height": 32, "data.width": 64, "model.disparities": 16,
-            "data.jitter": False,
+            "data.pairs": 4, "data.held_out": 1, "data.height": 32, "data.width": 64, "data.picture": (48, 96),
+            "data.most": 12.0, "data.layers": 0.0, "model.disparities": 16,
         },
     ),
     starters={

@@ -32,8 +32,6 @@ from vergence.metrics.displacement import endpoint_error, outliers
 Ctx = Context[Config, NoFacts]
 WEIGHTS = (0.5, 0.7, 1.0)
 """Of the losses of three hourglasses (Eq. 4); fewer have the last ones."""
-LARGER = 1.5
-"""Rendered pictures are larger than crops by this factor; their disparities are below those of the network by it."""
 SAMPLED = 2000
 """Disparities of a picture that the constant baseline is measured on."""
 
@@ -44,13 +42,13 @@ class MABNetSystem(System[Config, NoFacts, MABNet, Crops, Disparity]):
     claims = CLAIMS
 
     def data(self, ctx: Ctx, split: str) -> Crops:
-        asked, most = ctx.config.data, ctx.config.model.disparities
-        pairs = read(asked.source, self.layouts, split, embedded=lambda: _embedded(asked, most, split))
+        asked = ctx.config.data
+        pairs = read(asked.source, self.layouts, split, embedded=lambda: _embedded(asked, split))
         if split != "train" or asked.source != EMBEDDED or not asked.layers:
             return Crops(pairs, asked.height, asked.width, asked.jitter)
         extra = round(asked.pairs * asked.layers / (1 - asked.layers))
-        sides = round(LARGER * asked.height), round(LARGER * asked.width)
-        draws = partial(layered_pair, height=sides[0], width=sides[1], most=most / LARGER)
+        height, width = asked.picture
+        draws = partial(layered_pair, height=height, width=width, most=asked.most)
         return Crops(pairs, asked.height, asked.width, asked.jitter, extra, draws)
 
     def slice(self, data: Crops) -> Any:
@@ -128,10 +126,11 @@ class MABNetSystem(System[Config, NoFacts, MABNet, Crops, Disparity]):
         return [Artifact("image", grid(ctx.folder / "disparities.png", rows, side=2.6), caption)]
 
 
-def _embedded(asked: Pairs, most: int, split: str) -> RenderedPairs:
-    sides = round(LARGER * asked.height), round(LARGER * asked.width)
+def _embedded(asked: Pairs, split: str) -> RenderedPairs:
     count = asked.pairs if split == "train" else asked.held_out
-    return RenderedPairs.of(count, *sides, most / LARGER, ("starter", split), "test" if split == "test" else "train")
+    return RenderedPairs.of(
+        count, *asked.picture, asked.most, ("starter", split), "test" if split == "test" else "train"
+    )
 
 
 SYSTEM = MABNetSystem()
