@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from vergence.contract.benchmark import Contest
 from vergence.core.seeding import generator
@@ -39,9 +39,15 @@ def _pair(height: int, width: int) -> tuple[Tensor, Tensor]:
 
 
 def _forms() -> tuple[Any, Any]:
-    """The tiny network and its direct transcription with the same weights."""
+    """The tiny network and its direct transcription with the same weights; norms have the statistics of a pair, so that
+    scores are of the usual size."""
     torch.manual_seed(0)
-    network = build(SMALL).eval().requires_grad_(False)
+    network = build(SMALL).requires_grad_(False)
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d | nn.BatchNorm3d):
+            module.momentum = 1.0
+    network(*_pair(64, 128), 64)
+    network.eval()
     direct = transcribed(SMALL).eval().requires_grad_(False)
     direct.load_state_dict(as_transcribed(network), strict=False)  # its norms count batches, too
     return network, direct
@@ -96,7 +102,7 @@ def _sgbm() -> Contest:
     network, _ = _forms()
     pair = _pair(HEIGHT, WIDTH)
     left, right = (((side[0] / 4 + 0.5).clamp(0, 1) * 255).byte().permute(1, 2, 0).numpy() for side in pair)
-    rivals = {"OpenCV, SGBM": partial(matcher(192).compute, left, right)}
+    rivals = {"OpenCV, SGBM": partial(matcher(64).compute, left, right)}
     return Contest(
-        "sgbm", f"a disparity map of {WIDTH} x {HEIGHT}, 192 disparities", partial(network, *pair, 192), rivals
+        "sgbm", f"a disparity map of {WIDTH} x {HEIGHT}, 64 disparities", partial(network, *pair, 64), rivals
     )
