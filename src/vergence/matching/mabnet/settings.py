@@ -245,5 +245,5 @@ SETTINGS = Settings(
             data="300 rendered pairs of 384 x 192 pixels, and layers cut from photographs (vergence.matching.layers)",
         ),
     },
-    minutes=1.0,
+    minutes=2.0,
 )  # fmt: skip
