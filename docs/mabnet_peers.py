@@ -50,13 +50,14 @@ def filled(disparity: Tensor) -> Tensor:
     return torch.from_numpy(rows)
 
 
-def compare(title: str, samples: list[Sample], disparities: int) -> None:
+def compare(title: str, samples: list[Sample], disparities: int, enlarge: float = 1.8) -> None:
     model = vergence.load("mabnet")
     rows: dict[str, list[tuple[float, float, float]]] = {}
     for sample in samples:
         results = {}
         began = time.perf_counter()
-        results["mabnet"] = model.predict(left=sample.left, right=sample.right, disparities=disparities - 1).disparity
+        pair = {"left": sample.left, "right": sample.right}
+        results["mabnet"] = model.predict(**pair, disparities=disparities - 1, enlarge=enlarge).disparity
         middle = time.perf_counter()
         raw = semiglobal(sample, disparities)
         seconds = {"mabnet": middle - began, "SGBM": time.perf_counter() - middle}
@@ -74,6 +75,7 @@ def compare(title: str, samples: list[Sample], disparities: int) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     opencv().setNumThreads(1)
-    compare("motorcycle, 741 x 500, 80 disparities", [motorcycle()], 80)
+    for enlarge in (1.0, 1.8):
+        compare(f"motorcycle, 741 x 500, 80 disparities, enlarged {enlarge} times", [motorcycle()], 80, enlarge)
     rendered = RenderedPairs.of(16, 192, 384, 64.0, ("starter", "test"), "test")
     compare("16 rendered test pairs, 384 x 192, 64 disparities", [rendered[i] for i in range(len(rendered))], 64)

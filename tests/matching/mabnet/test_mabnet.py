@@ -83,7 +83,14 @@ def test_a_branch_without_channels_is_refused():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"disparities": 0}, {"longest": 5}, {"baseline": 1.0}, {"focal": 100.0}, {"baseline": -1.0, "focal": 1.0}],
+    [
+        {"disparities": 0},
+        {"longest": 5},
+        {"enlarge": 0.5},
+        {"baseline": 1.0},
+        {"focal": 100.0},
+        {"baseline": -1.0, "focal": 1.0},
+    ],
 )
 def test_wrong_inputs_are_refused_before_anything_is_read(changes, tmp_path):
     with pytest.raises(VergenceError):
@@ -136,11 +143,12 @@ def test_depth_is_baseline_times_focal_over_disparity_and_the_offset(model):
 
 def test_large_pictures_are_matched_smaller_and_disparities_are_those_of_the_original(model):
     left, right = fixtures.pair(3, 96, 200, 12)
-    whole = model.predict(left=left, right=right, disparities=31)
+    large = model.predict(left=left, right=right, disparities=31)
     small = model.predict(left=left, right=right, disparities=31, longest=100)
-    assert small.scale == 0.5
-    assert small.disparity.shape == whole.disparity.shape
+    assert (large.scale, small.scale) == (1.8, 0.5)
+    assert small.disparity.shape == large.disparity.shape == (96, 200)
     assert small.searched == 64  # 32 levels at half the size
+    assert (large.disparity[:, 24:] - 12).abs().median() < 2
 
 
 def test_files_agree_with_each_other(here, capsys):

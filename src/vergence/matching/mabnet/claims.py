@@ -51,7 +51,7 @@ CLAIMS = (
            "as the direct transcription.", "our form", "inference-192", "direct", threshold=2.0),
     lighter("inference-memory", "There, it takes at most half the memory.", "our form", "inference-192", "direct",
             threshold=2.0),
-    compared("above-constant", "After 400 steps, the EPE of the mean disparity is at least 1.2 times the tiny network's.",
+    compared("above-constant", "After 400 steps, the mean disparity's EPE is at least 1.2 times the tiny network's.",
              "our floor", {"run": "mab"}, lambda of: of["run"]["epe_constant"] / of["run"]["epe"], threshold=1.2,
              sense="at least", seeds=SEEDS, unit="times"),
     compared("near-twin", "A twin with residual blocks and more than 5 times the weights has an EPE that is lower by "

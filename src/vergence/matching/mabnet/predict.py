@@ -103,7 +103,7 @@ def disparity_of(ctx: Ctx, model: MABNet, inputs: Inputs) -> Disparity:
         largest = inputs.disparities
     if hint:
         ctx.progress.say(hint)
-    scale = min(1.0, (inputs.longest or math.inf) / max(height, width), WIDEST / (largest + 1))
+    scale = min(inputs.enlarge, (inputs.longest or math.inf) / max(height, width), WIDEST / (largest + 1))
     size = [max(round(side * scale), STEP) for side in (height, width)]
     across = size[1] / width
     levels = max(STEP * math.ceil((largest * across + 1) / STEP), 2 * STEP)

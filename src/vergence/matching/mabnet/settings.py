@@ -117,9 +117,12 @@ class Inputs:
     """The right photograph, of the same size."""
     disparities: int | None = None
     """The largest disparity to look for, in pixels of the left photograph; by default it is estimated from the pair."""
-    longest: int = 1024
-    """Larger photographs are matched at a longer side of this many pixels (0: at their own size); disparities are those
-    of the original."""
+    longest: int = 1344
+    """Photographs are matched at a longer side of at most this many pixels (0: any); disparities are those of the
+    original."""
+    enlarge: float = 1.8
+    """Photographs smaller than that are enlarged by up to this factor before they are matched: the network compares
+    features at a quarter of the resolution (1: not at all)."""
     baseline: float = 0.0
     """Distance between the two cameras; together with focal, it gives depth in the same unit."""
     focal: float = 0.0
@@ -133,6 +136,8 @@ class Inputs:
             raise VergenceError(f"disparities is at least 1, got {self.disparities}")
         if self.longest != 0 and self.longest < 64:
             raise VergenceError(f"longest is 0 or at least 64, got {self.longest}")
+        if not 1 <= self.enlarge <= 4:
+            raise VergenceError(f"enlarge is from 1 to 4, got {self.enlarge}")
         if not (self.baseline >= 0 and self.focal >= 0):
             raise VergenceError(f"baseline and focal are positive, got {self.baseline} and {self.focal}")
         if bool(self.baseline) != bool(self.focal):
