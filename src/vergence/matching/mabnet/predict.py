@@ -154,7 +154,7 @@ def pair_range(left: Tensor, right: Tensor) -> tuple[int, str]:
     if count[1] > 2 * count[0] + FEWEST:
         found = swapped
         hint = "left and right seem to be swapped: more points have moved to the right than to the left"
-    elif len(found) < FEWEST and len(swapped) < FEWEST:
+    elif len(found) < FEWEST or len(found) / 2 < count[0] < 1.5 * count[1]:  # as many as match by chance
         hint = "hardly anything matches: the photographs may show different places or not be rectified"
     if len(found) < FEWEST:
         return min(WIDEST - 1, width // 4), hint
