@@ -247,8 +247,8 @@ SETTINGS = Settings(
         "rendered": Starter(
             "disparity of photographs, trained on rendered pairs",
             tried=(
-                "scikit-image's motorcycle pair (Middlebury 2014): EPE 2.13 px, D1 12.5 % (OpenCV's SGBM with gaps filled: "
-                "1.97 px, 10.1 %)"
+                "scikit-image's motorcycle pair (Middlebury 2014): EPE 2.13 px, D1 12.5 % (OpenCV's SGBM with gaps "
+                "filled: 1.97 px, 10.1 %)"
             ),
             data="300 rendered pairs of 384 x 192 pixels, and layers cut from photographs (vergence.matching.layers)",
         ),
