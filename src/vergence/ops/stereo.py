@@ -15,8 +15,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vergence.core.errors import VergenceError
-
 BAND = (-2, -1, 0, 1)
 """Values of ``x - d`` at which a part of the kernel lies where ``x < d``."""
 CHUNK = 1 << 21
@@ -49,12 +47,12 @@ def _apart(levels: int, like: Tensor) -> Tensor:
 
 def _refuse(left: Tensor, right: Tensor, levels: int) -> None:
     if left.dim() != 4 or left.shape != right.shape:
-        raise VergenceError(
+        raise ValueError(
             f"features of a pair are two tensors (B, C, H, W) of one shape, got {tuple(left.shape)} and "
             f"{tuple(right.shape)}"
         )
     if levels < 1:
-        raise VergenceError(f"a volume has 1 or more levels, got {levels}")
+        raise ValueError(f"a volume has 1 or more levels, got {levels}")
 
 
 # The first convolution ------------------------------------------------------------------------------------------------
@@ -71,7 +69,7 @@ def volume_convolution(
     _refuse(left, right, levels)
     channels = left.shape[1]
     if weight.shape[1:] != (2 * channels, 3, 3, 3):
-        raise VergenceError(
+        raise ValueError(
             f"a kernel for a volume of {channels} + {channels} channels is (O, {2 * channels}, 3, 3, 3), got "
             f"{tuple(weight.shape)}"
         )
