@@ -1,0 +1,1 @@
+"""Sparse convolution against its plain form."""
