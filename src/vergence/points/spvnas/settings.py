@@ -53,7 +53,9 @@ class Sweeps:
     source: Source = EMBEDDED
     """embedded, semantickitti:PATH, nuscenes:PATH, folder:PATH, or a plain PATH to such a folder."""
     scans: int = 120
-    """embedded: rendered sweeps to train on; a third as many for validation and for test."""
+    """embedded: rendered sweeps to train on."""
+    tested: int = 10
+    """embedded: rendered sweeps for validation, and as many for test."""
     beams: int = 64
     """embedded: beams of the scanner."""
     columns: int = 2048
@@ -68,8 +70,8 @@ class Sweeps:
     """Change of a training scan's intensities, up to this share."""
 
     def __post_init__(self) -> None:
-        if min(self.scans, self.beams, self.columns, self.most) < 1:
-            raise VergenceError("data has scans, beams, columns and most of at least 1")
+        if min(self.scans, self.tested, self.beams, self.columns, self.most) < 1:
+            raise VergenceError("data has scans, tested, beams, columns and most of at least 1")
         if not (0 < self.sector <= 1 and 0 <= self.drop < 1 and 0 <= self.shine <= 1):
             raise VergenceError(
                 f"data has sector in (0, 1], drop in [0, 1) and shine in [0, 1], got {self.sector}, {self.drop} and "
@@ -85,6 +87,8 @@ class Config:
     model: ModelConfig = ModelConfig()
     data: Sweeps = Sweeps()
     search: Plan = Plan()
+    balance: float = 0.0
+    """The loss of a class is divided by its frequency to the power of this; 0 is the paper's loss."""
     train: Training = Training()
     shrink: Training = Training()
     tune: Training = Training()
@@ -98,6 +102,8 @@ class Facts:
 
     names: tuple[str, ...]
     """Classes by number; the first is ignored."""
+    frequencies: tuple[float, ...] = ()
+    """Frequency of each class in the training scans, where the loss needs it."""
     architecture: Architecture | None = None
     """spvnas: the network that was found; before the search there is none."""
     score: float = 0.0
@@ -121,7 +127,7 @@ def _training(epochs: int, lr: float) -> Training:
     return Training(epochs=epochs, batch=16, optimiser=_sgd(lr, warmup=125))
 
 
-def _short(steps: int, lr: float, batch: int = 2) -> Training:
+def _short(steps: int, lr: float, batch: int = 1) -> Training:
     optimiser = Optimiser("adamw", lr=lr, weight_decay=1e-2, schedule=Schedule("cosine", floor=0.02))
     return Training(steps=steps, batch=batch, evaluate_every=0, log_every=10, optimiser=optimiser)
 
@@ -133,16 +139,18 @@ TINY = Config(
         dropout=0.1,
         space=Space((8, 8, 16, 24, 24, 16, 8, 8), (16, 24, 40, 64, 64, 40, 24, 24), 0.25, 4),
     ),
-    Sweeps(scans=48, beams=32, columns=512, most=20_000),
-    Plan(budget=0.5, population=12, generations=6, scans=6, calibrate=4),
-    train=_short(200, 4e-3),
-    shrink=_short(100, 2e-3),
-    tune=_short(100, 2e-3),
+    Sweeps(scans=40, tested=16, beams=32, columns=384),
+    Plan(budget=0.5, population=8, generations=6, scans=4, calibrate=2),
+    balance=0.5,
+    train=_short(120, 5e-3),
+    shrink=_short(40, 3e-3),
+    tune=_short(90, 4e-3),
 )
 STARTER = Config(
     ModelConfig(widths=(16, 16, 16, 24, 32, 32, 24, 16, 16), voxel=0.1),
     Sweeps(scans=120, most=80_000, sector=0.5, drop=0.3, shine=0.5),
-    train=_short(2400, 4e-3),
+    balance=0.5,
+    train=_short(2400, 4e-3, batch=2),
 )
 PAPER = Config(
     ModelConfig(),
@@ -202,7 +210,7 @@ SETTINGS = Settings(
     facts=Facts,
     inputs=Inputs,
     embedded=(
-        "Embedded: rendered LiDAR sweeps of streets with the classes of SemanticKITTI (32 beams with 512 measurements "
+        "Embedded: rendered LiDAR sweeps of streets with the classes of SemanticKITTI (32 beams with 384 measurements "
         "each, at voxels of 0.4 m); every point carries its class."
     ),
     reported=REPORTED,
@@ -215,7 +223,7 @@ SETTINGS = Settings(
         "entropy",
         steps=12,
         share=0.9,
-        changes={"data.scans": 6, "data.beams": 16, "data.columns": 96, "model.cr": 0.125},
+        changes={"data.scans": 6, "data.tested": 2, "data.beams": 16, "data.columns": 96, "model.cr": 0.125},
     ),
     starters={
         "sweep": Starter(

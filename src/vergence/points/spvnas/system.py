@@ -12,12 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vergence.contract.context import Context
+from vergence.contract.data import Spread
 from vergence.contract.inputs import Artifact
 from vergence.contract.system import System
 from vergence.contract.training import Phase, phases_of
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
-from vergence.data.layouts import read, share
+from vergence.data.layouts import read
 from vergence.metrics.segmentation import confusion, mean_iou
 from vergence.points import scans
 from vergence.points.architecture import Architecture, Sizes, macs, scaled
@@ -39,6 +40,10 @@ from vergence.points.sweeps import RenderedSweeps, Scanner, rendered_sweeps
 
 Ctx = Context[Config, Facts]
 Model = Network | Supernet
+COUNTED = 100
+"""Training scans whose classes are counted at most."""
+RARE = 1e-4
+"""Added to frequencies, so that classes that never occur have a finite weight."""
 SMALL = (
     "person", "bicycle", "motorcycle", "bicyclist", "motorcyclist", "pole", "traffic-sign", "trunk", "pedestrian",
     "traffic_cone",
@@ -59,7 +64,14 @@ class SPVNASSystem(System[Config, Facts, Model, ScanSamples, Labelled]):
         return ScanSamples(data, how, stop=len(data) - held)
 
     def facts(self, ctx: Ctx, data: ScanSamples) -> Facts:
-        return Facts(data.classes.names)
+        if not ctx.config.balance:
+            return Facts(data.classes.names)
+        counts = torch.zeros(len(data.classes), dtype=torch.long)
+        some = Spread(data, COUNTED)
+        for index in range(len(some)):
+            counts += some[index]["labels"].bincount(minlength=len(counts))
+        counts[0] = 0
+        return Facts(data.classes.names, tuple((counts / counts.sum().clamp(min=1)).tolist()))
 
     def build(self, config: Config, facts: Facts) -> Model:
         return build(config.model, len(facts.names) - 1, facts.architecture)
@@ -104,8 +116,9 @@ class SPVNASSystem(System[Config, Facts, Model, ScanSamples, Labelled]):
             logits = model(points, cloud, arch=sample(space, stem, ctx.generator, deep))
         else:
             logits = model(points, cloud)
-        total = F.cross_entropy(logits.float(), labels - 1, ignore_index=-1, reduction="sum")
-        return {"entropy": total / (labels > 0).sum().clamp(min=1)}
+        weights = _weights(ctx).to(logits.device)
+        total = F.cross_entropy(logits.float(), labels - 1, weights[1:], ignore_index=-1, reduction="sum")
+        return {"entropy": total / weights[labels].sum().clamp(min=1e-6)}
 
     def _calibration(self, ctx: Ctx, model: Model) -> list[Batch]:
         """Training batches, augmented as in training."""
@@ -197,6 +210,14 @@ def _search(
     return found
 
 
+def _weights(ctx: Ctx) -> Tensor:
+    """The weight of each class in the loss, 0 for the one that is ignored."""
+    frequencies = torch.tensor(ctx.facts.frequencies or [0.0, *[1.0] * (len(ctx.facts.names) - 1)])
+    weights = (frequencies + RARE) ** -ctx.config.balance
+    weights[0] = 0
+    return weights
+
+
 def _parts(network: Network, sizes: Sizes) -> dict[str, float]:
     return macs(network.arch, network.projected, sizes, network.classes, network.transforms is not None)
 
@@ -217,7 +238,7 @@ def _held_out(config: Config, count: int) -> int:
 
 def _embedded(asked: Sweeps, split: str) -> RenderedSweeps:
     scanner = Scanner(asked.beams, asked.columns)
-    return rendered_sweeps(share(asked.scans, split, of=3), (split,), scanner)
+    return rendered_sweeps(asked.scans if split == "train" else asked.tested, (split,), scanner)
 
 
 SYSTEM = SPVNASSystem()
