@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -31,6 +32,15 @@ DOWN = STAGES // 2
 # Layers ---------------------------------------------------------------------------------------------------------------
 
 
+class Norm(nn.BatchNorm1d):
+    """Batch norm over voxels or points (N, C). A single one has no variance: it is normed as in evaluation."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and len(x) < 2:
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        return super().forward(x)
+
+
 class Convolution(nn.Module):
     """Convolution, norm and perhaps ReLU."""
 
@@ -39,7 +49,7 @@ class Convolution(nn.Module):
     ) -> None:
         super().__init__()
         self.conv = SparseConv3d(inner, outer, kernel, stride, transposed=transposed)
-        self.norm = PerVoxel(nn.BatchNorm1d(outer))
+        self.norm = PerVoxel(Norm(outer))
         self.last = last
 
     def forward(self, x: SparseTensor) -> SparseTensor:
@@ -84,7 +94,7 @@ class PointTransform(nn.Module):
     def __init__(self, inner: int, outer: int) -> None:
         super().__init__()
         self.linear = nn.Linear(inner, outer)
-        self.norm = nn.BatchNorm1d(outer)
+        self.norm = Norm(outer)
 
     def forward(self, features: Tensor) -> Tensor:
         transformed: Tensor = self.norm(self.linear(features)).relu()

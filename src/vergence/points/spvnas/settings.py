@@ -147,10 +147,10 @@ TINY = Config(
     tune=_short(90, 4e-3),
 )
 STARTER = Config(
-    ModelConfig(widths=(16, 16, 16, 24, 32, 32, 24, 16, 16), voxel=0.1),
-    Sweeps(scans=120, most=80_000, sector=0.5, drop=0.3, shine=0.5),
+    ModelConfig(widths=(16, 16, 20, 24, 28, 24, 20, 16, 16), voxel=0.15, dropout=0.1),
+    Sweeps(scans=120, sector=0.4, drop=0.3, shine=0.6),
     balance=0.5,
-    train=_short(2400, 4e-3, batch=2),
+    train=_short(1200, 4e-3, batch=2),
 )
 PAPER = Config(
     ModelConfig(),
