@@ -361,5 +361,27 @@ def interpolation(voxels: Voxels, places: Tensor, nearest: bool = False) -> Inte
 
 
 def interpolated(features: Tensor, around: Interpolation) -> Tensor:
-    """Features (N, C) at points, from features (M, C) of voxels."""
-    return weighted_rows(features, around.corners, around.weights)
+    """Features (N, C) at points, from features (M, C) of voxels. Differentiable in the features."""
+    result: Tensor = _Interpolated.apply(features, around.corners, around.weights)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Interpolated(torch.autograd.Function):
+    """Weighted rows, whose gradient is added corner by corner: that of ``embedding_bag`` sorts all corners first."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, corners: Tensor, weights: Tensor) -> Tensor:
+        ctx.save_for_backward(corners, weights)
+        ctx.voxels = len(features)
+        return weighted_rows(features, corners, weights)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = gradients
+        corners, weights = ctx.saved_tensors
+        total = wide(gradient.new_zeros(0)).new_zeros(ctx.voxels, gradient.shape[1])
+        for corner, weight in zip(corners.unbind(1), weights.to(total.dtype).unbind(1), strict=True):
+            rows = weight.nonzero().squeeze(1) if not weight.is_meta else corner
+            part = gradient.index_select(0, rows).to(total.dtype) * weight.index_select(0, rows).unsqueeze(1)
+            total.index_add_(0, corner.index_select(0, rows), part)
+        return total.to(gradient.dtype), None, None
