@@ -139,18 +139,18 @@ TINY = Config(
         dropout=0.1,
         space=Space((8, 8, 16, 24, 24, 16, 8, 8), (16, 24, 40, 64, 64, 40, 24, 24), 0.25, 4),
     ),
-    Sweeps(scans=40, tested=16, beams=32, columns=384),
-    Plan(budget=0.5, population=8, generations=6, scans=4, calibrate=2),
+    Sweeps(scans=40, tested=12, beams=24, columns=384),
+    Plan(budget=0.5, population=8, generations=5, scans=4, calibrate=4),
     balance=0.5,
-    train=_short(120, 5e-3),
-    shrink=_short(40, 3e-3),
-    tune=_short(90, 4e-3),
+    train=_short(110, 5e-3),
+    shrink=_short(30, 3e-3),
+    tune=_short(70, 4e-3),
 )
 STARTER = Config(
     ModelConfig(widths=(16, 16, 20, 24, 28, 24, 20, 16, 16), voxel=0.15, dropout=0.1),
     Sweeps(scans=120, sector=0.4, drop=0.3, shine=0.6),
     balance=0.5,
-    train=_short(1200, 4e-3, batch=2),
+    train=_short(900, 5e-3, batch=2),
 )
 PAPER = Config(
     ModelConfig(),
@@ -210,7 +210,7 @@ SETTINGS = Settings(
     facts=Facts,
     inputs=Inputs,
     embedded=(
-        "Embedded: rendered LiDAR sweeps of streets with the classes of SemanticKITTI (32 beams with 384 measurements "
+        "Embedded: rendered LiDAR sweeps of streets with the classes of SemanticKITTI (24 beams with 384 measurements "
         "each, at voxels of 0.4 m); every point carries its class."
     ),
     reported=REPORTED,
