@@ -35,6 +35,7 @@ from vergence.points.spvnas.model import (
     calibrate,
     published,
 )
+from vergence.points.spvnas.pictures import compared
 from vergence.points.spvnas.settings import SETTINGS, Config, Facts, Inputs, Sweeps
 from vergence.points.sweeps import RenderedSweeps, Scanner, rendered_sweeps
 
@@ -174,6 +175,9 @@ class SPVNASSystem(System[Config, Facts, Model, ScanSamples, Labelled]):
 
     def render(self, ctx: Ctx, inputs: Inputs, result: Labelled) -> Sequence[Artifact]:
         return scans.render(ctx, result)
+
+    def pictures(self, ctx: Ctx, models: Mapping[str, Model], data: ScanSamples) -> Sequence[Artifact]:
+        return compared(ctx, models, data)
 
 
 Batch = tuple[Tensor, Tensor, Geometry]
