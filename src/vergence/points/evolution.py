@@ -111,7 +111,8 @@ class Search:
             arch = uniform_under(self.space, self.stem, self.cost, self.limit)
             return Candidate(arch, self.score(arch), self.cost(arch))
         plan = self.plan
-        task = progress.start("search", plan.generations * plan.population)
+        total = plan.generations * plan.population
+        task = progress.start("search", total)
         try:
             for number in range(len(self.generations), plan.generations):
                 found = []
@@ -120,7 +121,7 @@ class Search:
                         raise Cancelled("the search was stopped; its archive holds the generations so far")
                     found.append(self._scored(arch))
                     best = max(c.score for c in found)
-                    progress.update(task, number * plan.population + place + 1, f"best {best:.4g}")
+                    progress.update(task, number * plan.population + place + 1, f"best {best:.4g}", total)
                 self.generations.append(found)
                 self._write()
         finally:

@@ -8,10 +8,13 @@ import pytest
 import torch
 
 import vergence
+from helpers import short, start, stop_and_go_on
 from vergence.cli.main import main
 from vergence.contract.context import Context
 from vergence.core.errors import Cancelled, VergenceError
+from vergence.core.progress import Progress
 from vergence.core.seeding import generator
+from vergence.engine.execute import execute
 from vergence.nn.sparse import SparseConv3d, SparseTensor
 from vergence.points.architecture import STAGES, WIDTHS, Architecture, Plan, Sizes, Space, macs, scaled
 from vergence.points.batches import Augmentation, ScanSamples, augmented
@@ -158,6 +161,20 @@ def test_a_stopped_search_goes_on_from_its_archive_to_the_same_end(tmp_path):
     again.run()
     assert again.generations == whole.generations
     assert len(asked) < 6 * 16 + 1
+
+
+def test_a_run_stopped_within_its_search_goes_on_to_the_bits_of_one_that_was_not(tmp_path):
+    changes = {"data.scans": 6, "data.tested": 1, "data.beams": 8, "data.columns": 64, "model.cr": 0.125}
+    plan = {"search.population": 3, "search.generations": 2, "search.scans": 1, "search.calibrate": 1}
+    config = short(SYSTEM, 1, changes | plan, variant="spvnas")
+    whole = start("spvnas", config, tmp_path / "whole", "spvnas")
+    execute(whole, Progress())
+    parted = start("spvnas", config, tmp_path / "parted", "spvnas")
+    stop_and_go_on(parted, step=6)  # within the second generation, after two phases of one step
+    assert len(json.loads((parted.folder / "search.json").read_text())["generations"]) == 2
+    assert (parted.folder / "last.safetensors").read_bytes() == (whole.folder / "last.safetensors").read_bytes()
+    assert parted.metrics == whole.metrics
+    assert whole.metrics["found"] > 0
 
 
 def test_a_budget_that_nothing_meets_is_refused():
