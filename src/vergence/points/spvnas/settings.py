@@ -229,8 +229,8 @@ SETTINGS = Settings(
         "sweep": Starter(
             "classes of the points of a LiDAR sweep, trained on rendered streets",
             tried=(
-                "two scans of SemanticKITTI: IoU of ground 93 %, vehicle 52 %, vegetation 69 %, building 72 %, pole 61 %, "
-                "in the mean 69 %; mIoU of its 19 classes 25 % (road, sidewalk and terrain are mixed up)"
+                "two scans of SemanticKITTI: IoU of ground 93 %, vehicle 52 %, vegetation 69 %, building 72 %, pole 61 %"
+                ", in the mean 69 %; mIoU of its 19 classes 25 % (road, sidewalk and terrain are mixed up)"
             ),
             data="120 rendered sweeps of 64 beams (vergence.points.sweeps)",
         ),
