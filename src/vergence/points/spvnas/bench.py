@@ -91,6 +91,7 @@ def _network() -> Contest:
     points, cloud = _sweep(Scanner(64, 1024))
     network = _built("minkunet", 0.5)
     direct = _built("minkunet", 0.5)
+    direct.load_state_dict(network.state_dict())
     for module in direct.modules():
         if hasattr(module, "weight") and hasattr(module, "transposed"):
             module.forward = partial(_direct, module)
