@@ -215,9 +215,9 @@ SETTINGS = Settings(
     ),
     reported=REPORTED,
     published={
-        "paper": Published({"names": ["unlabeled", *map(str, range(19))]}, (4000, 19), 21_778_003),
-        "paper-0.64": Published({"names": ["unlabeled", *map(str, range(19))]}, (4000, 19), 8_793_617),
-        "paper-0.5": Published({"names": ["unlabeled", *map(str, range(19))]}, (4000, 19), 5_449_267),
+        "paper": Published({"names": ["unlabeled", *map(str, range(19))]}, (1000, 19), 21_778_003),
+        "paper-0.64": Published({"names": ["unlabeled", *map(str, range(19))]}, (1000, 19), 8_793_617),
+        "paper-0.5": Published({"names": ["unlabeled", *map(str, range(19))]}, (1000, 19), 5_449_267),
     },
     learns=Learns(
         "entropy",

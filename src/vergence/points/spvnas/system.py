@@ -78,7 +78,7 @@ class SPVNASSystem(System[Config, Facts, Model, ScanSamples, Labelled]):
         return build(config.model, len(facts.names) - 1, facts.architecture)
 
     def example(self, config: Config, facts: Facts, batch: int = 1) -> tuple[Tensor, ...]:
-        points = 4000  # of each cloud
+        points = 1000  # of each cloud
         return torch.zeros(batch * points, 4), torch.arange(batch).repeat_interleave(points)
 
     def preprocessing(self, config: Config) -> Mapping[str, Any]:
