@@ -36,6 +36,17 @@ def snl(folder: Path) -> dict[str, Any]:
     return {"images": ["chelsea.jpg"], "points": [[178, 110]]}
 
 
+def spvnas(folder: Path) -> dict[str, Any]:
+    """A rendered sweep of 64 beams; the fourth column is the intensity."""
+    from vergence.core.seeding import generator
+    from vergence.points.sweeps import Scanner, street_sweep
+
+    sweep = street_sweep(generator("gallery", "spvnas"), Scanner(64, 768))
+    values = np.concatenate([sweep.points.numpy(), sweep.intensity.numpy()[:, None]], 1)
+    np.save(folder / "sweep.npy", values.astype(np.float16))
+    return {"scan": "sweep.npy"}
+
+
 def patchwise(folder: Path) -> dict[str, Any]:
     """A cup of coffee, from scikit-image (CC0)."""
     from skimage import data
@@ -179,6 +190,7 @@ WRITERS: tuple[Callable[[Path], dict[str, Any]], ...] = (
     sesiam,
     ata,
     flot,
+    spvnas,
     roadmetrics,
     affinecorr,
     pyramidflow,

@@ -16,6 +16,7 @@ from vergence.ops.sparse import (
     voxel_means,
     voxels_of,
 )
+from vergence.reference import sparse as plain
 
 SIZE = (12, 12, 12)
 
@@ -242,3 +243,26 @@ def test_gradients_of_a_small_convolution():
     pairs = submanifold_map(voxels)
     features, weight = noise(len(voxels), 2).requires_grad_(), noise(27, 2, 3).requires_grad_()
     assert torch.autograd.gradcheck(lambda f, w: sparse_convolution(f, w, pairs), (features, weight))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 50, 100_000])
+def test_chunks_of_any_size_give_the_same_convolution_and_gradients(rows, monkeypatch):
+    """Chunks hold a part of one offset, several whole ones, or all; the dictionary is the definition."""
+    voxels = voxels_of(some(150))[0]
+    pairs = submanifold_map(voxels)
+    features, weight = noise(len(voxels), 3).requires_grad_(), noise(27, 3, 4, seed=2).requires_grad_()
+    theirs = plain.convolution(voxels.coordinates, voxels.coordinates, features, weight, 3)
+    monkeypatch.setattr("vergence.ops.sparse.ROWS", rows)
+    ours = sparse_convolution(features, weight, pairs)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    probe = noise(*ours.shape, seed=3)
+    for a, b in zip(*(torch.autograd.grad(side, (features, weight), probe) for side in (ours, theirs)), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
+
+
+def test_a_search_for_each_offset_finds_the_same_pairs():
+    voxels = voxels_of(some(low=-4))[0]
+    pairs = submanifold_map(voxels)
+    maps = zip(pairs.inputs.split(pairs.counts), pairs.outputs.split(pairs.counts), strict=True)
+    for ours, theirs in zip(maps, plain.maps_by_offsets(voxels.coordinates), strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))

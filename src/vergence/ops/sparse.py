@@ -218,19 +218,39 @@ def sparse_convolution(features: Tensor, weight: Tensor, pairs: KernelMap) -> Te
     return result
 
 
-def _pieces(pairs: KernelMap) -> list[tuple[int, Tensor | None, Tensor | None]]:
-    """Offset, inputs and outputs of blocks of pairs; no indices where every voxel meets itself."""
-    pieces: list[tuple[int, Tensor | None, Tensor | None]] = []
-    start = 0
+@dataclass(frozen=True)
+class _Chunk:
+    """Pairs that are gathered and scattered together: of several offsets where these have few, or a part of one."""
+
+    inputs: Tensor
+    outputs: Tensor
+    offsets: tuple[int, ...]
+    counts: list[int]
+    """Pairs of each offset."""
+
+
+def _chunks(pairs: KernelMap) -> list[_Chunk]:
+    """All pairs in chunks of at most :data:`ROWS`; without those of the identity, which need no gathering."""
+    spans: list[list[tuple[int, int, int]]] = [[]]
+    start = room = 0
     for number, count in enumerate(pairs.counts):
+        end = start + count
         if number == pairs.identity:
-            pieces.append((number, None, None))
-        else:
-            for at in range(start, start + count, ROWS):
-                end = min(at + ROWS, start + count)
-                pieces.append((number, pairs.inputs[at:end], pairs.outputs[at:end]))
-        start += count
-    return pieces
+            spans.append([])
+            start = end
+        while start < end:
+            if not spans[-1] or not room:
+                spans.append([])
+                room = ROWS
+            taken = min(room, end - start)
+            spans[-1].append((number, start, start + taken))
+            start, room = start + taken, room - taken
+    chunks = []
+    for span in filter(None, spans):
+        whole = slice(span[0][1], span[-1][2])
+        numbers, counts = tuple(n for n, _, _ in span), [last - first for _, first, last in span]
+        chunks.append(_Chunk(pairs.inputs[whole], pairs.outputs[whole], numbers, counts))
+    return chunks
 
 
 class _Convolution(torch.autograd.Function):
@@ -253,23 +273,29 @@ class _Convolution(torch.autograd.Function):
             own = _gathered_products(gradient, weight.mT, pairs.reversed())
         if ctx.needs_input_grad[1]:
             total = torch.zeros_like(wide(weight))
-            for number, inputs, outputs in _pieces(pairs):
-                left = features if inputs is None else features.index_select(0, inputs)
-                right = gradient if outputs is None else gradient.index_select(0, outputs)
-                total[number] += left.mT @ right
+            if pairs.identity >= 0:
+                total[pairs.identity] = features.mT @ gradient
+            for chunk in _chunks(pairs):
+                left = features.index_select(0, chunk.inputs).split(chunk.counts)
+                right = gradient.index_select(0, chunk.outputs).split(chunk.counts)
+                for number, a, b in zip(chunk.offsets, left, right, strict=True):
+                    total[number] += a.mT @ b
             by_weight = total.to(weight.dtype)
         return own, by_weight, None
 
 
 def _gathered_products(features: Tensor, weight: Tensor, pairs: KernelMap) -> Tensor:
     total = wide(features.new_zeros(0)).new_zeros(pairs.sizes[1], weight.shape[2])
-    for number, inputs, outputs in _pieces(pairs):
-        rows = features if inputs is None else features.index_select(0, inputs)
-        product = (rows @ weight[number]).to(total.dtype)
-        if outputs is None:
-            total += product
-        else:
-            total.index_add_(0, outputs, product)
+    if pairs.identity >= 0:
+        total += features @ weight[pairs.identity]
+    by_offset = weight.unbind(0)
+    for chunk in _chunks(pairs):
+        rows = features.index_select(0, chunk.inputs)
+        products = rows.new_empty(len(rows), weight.shape[2])
+        parts = zip(chunk.offsets, rows.split(chunk.counts), products.split(chunk.counts), strict=True)
+        for number, part, product in parts:
+            torch.mm(part, by_offset[number], out=product)
+        total.index_add_(0, chunk.outputs, products.to(total.dtype))
     return total.to(features.dtype)
 
 
@@ -335,5 +361,27 @@ def interpolation(voxels: Voxels, places: Tensor, nearest: bool = False) -> Inte
 
 
 def interpolated(features: Tensor, around: Interpolation) -> Tensor:
-    """Features (N, C) at points, from features (M, C) of voxels."""
-    return weighted_rows(features, around.corners, around.weights)
+    """Features (N, C) at points, from features (M, C) of voxels. Differentiable in the features."""
+    result: Tensor = _Interpolated.apply(features, around.corners, around.weights)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Interpolated(torch.autograd.Function):
+    """Weighted rows, whose gradient is added corner by corner: that of ``embedding_bag`` sorts all corners first."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, corners: Tensor, weights: Tensor) -> Tensor:
+        ctx.save_for_backward(corners, weights)
+        ctx.voxels = len(features)
+        return weighted_rows(features, corners, weights)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = gradients
+        corners, weights = ctx.saved_tensors
+        total = wide(gradient.new_zeros(0)).new_zeros(ctx.voxels, gradient.shape[1])
+        for corner, weight in zip(corners.unbind(1), weights.to(total.dtype).unbind(1), strict=True):
+            rows = weight.nonzero().squeeze(1) if not weight.is_meta else corner
+            part = gradient.index_select(0, rows).to(total.dtype) * weight.index_select(0, rows).unsqueeze(1)
+            total.index_add_(0, corner.index_select(0, rows), part)
+        return total.to(gradient.dtype), None, None
