@@ -126,9 +126,11 @@ class Labelled(Result):
     """Scans with a class for every point."""
 
     scans: tuple[LabelledScan, ...]
+    """The scans, in the order of their files."""
     names: tuple[str, ...]
     """Classes by number."""
     colours: tuple[tuple[int, int, int], ...]
+    """Red, green and blue of each class, from 0 to 255."""
 
     @property
     def labels(self) -> Tensor:

@@ -15,10 +15,10 @@ from vergence.contract.inputs import InMemory
 from vergence.core.errors import VergenceError
 from vergence.core.files import save_tensors
 from vergence.engine.weights import metadata
+from vergence.nn.adaptive import OPERATORS, Block, Coordinates, Normed, tiled_in_strips
+from vergence.points.range_images import altered, network_input, project
 from vergence.points.semantickitti import CLASSES, Sweep
 from vergence.points.squeezesegv3 import bench
-from vergence.points.squeezesegv3.data import altered, network_input, project
-from vergence.points.squeezesegv3.layers import OPERATORS, Block, Coordinates, Normed, tiled_in_strips
 from vergence.points.squeezesegv3.model import build
 from vergence.points.squeezesegv3.predict import _won, classes_of
 from vergence.points.squeezesegv3.settings import Config, Facts, ModelConfig, Sweeps
@@ -96,7 +96,7 @@ def test_folded_kernels_follow_the_weights():
 def test_strips_of_any_height_give_one_convolution(monkeypatch):
     from vergence.ops.winograd import tiled_kernel
 
-    monkeypatch.setattr("vergence.points.squeezesegv3.layers.STRIP", 1)
+    monkeypatch.setattr("vergence.nn.adaptive.STRIP", 1)
     weight, bias, x = torch.randn(5, 3, 3, 3), torch.randn(5), torch.randn(2, 3, 10, 13)
     expected = F.leaky_relu(F.conv2d(x, weight, bias, padding=1), 0.1)
     torch.testing.assert_close(tiled_in_strips(x, tiled_kernel(weight), bias, 0.1), expected, rtol=1e-4, atol=1e-4)

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from vergence.contract.claims import Evidence
 from vergence.contract.evidence import apart, apart_with_gradients, filled, noise
 from vergence.core.seeding import generator
+from vergence.nn.adaptive import Coordinates, PerPlace, SqueezeExcite
 from vergence.ops.adaptive import Patches, adaptive_convolution
 from vergence.ops.label_vote import label_vote
 from vergence.ops.spherical import spherical_project
-from vergence.points.squeezesegv3.layers import Coordinates, PerPlace, SqueezeExcite
 from vergence.points.squeezesegv3.model import build
 from vergence.points.squeezesegv3.settings import ModelConfig
 from vergence.reference import adaptive as plain

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from vergence.points.squeezesegv3.layers import Block, Coordinates, Normed, Residual
+from vergence.nn.adaptive import Block, Coordinates, Normed, Residual
 from vergence.points.squeezesegv3.settings import ModelConfig
 
 INPUTS = 5

@@ -13,7 +13,7 @@ from vergence.contract.inputs import Artifact
 from vergence.drawing.figure import figure, saved
 from vergence.metrics.segmentation import confusion, mean_iou
 from vergence.points.classes import ClassSet
-from vergence.points.squeezesegv3.data import Images
+from vergence.points.range_images import Images
 
 
 def painted(labels: Tensor, mask: Tensor, classes: ClassSet) -> Tensor:

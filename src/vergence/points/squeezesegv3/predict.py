@@ -13,9 +13,9 @@ from vergence.ops.label_vote import label_vote
 from vergence.ops.spherical import RangeImage
 from vergence.points import nuscenes
 from vergence.points.classes import ClassSet
+from vergence.points.range_images import network_input, project
 from vergence.points.scans import Labelled, label_scans
 from vergence.points.semantickitti import CLASS_SET
-from vergence.points.squeezesegv3.data import network_input, project
 from vergence.points.squeezesegv3.settings import Config, Facts, Inputs, Sweeps
 
 Ctx = Context[Config, Facts]

@@ -71,7 +71,7 @@ class Sweeps:
     """sensor: sweeps are mirrored, turned, raised and thinned out, and intensities scaled, as other scanners would have
     them."""
     sweeps: int = 160
-    """embedded: number of training sweeps; a quarter as many for validation and test."""
+    """embedded: number of training sweeps; a quarter as many, 40 at most, for validation and test."""
     columns: int = 512
     """embedded: rays of each beam in a revolution."""
 
@@ -133,7 +133,9 @@ def _published(lr: float, batch: int, decay: float) -> Training:
 
 
 def _short(steps: int, batch: int, lr: float) -> Training:
-    optimiser = Optimiser("adamw", lr=lr, weight_decay=1e-3, clip=5.0, schedule=Schedule("cosine", floor=0.02))
+    optimiser = Optimiser(
+        "adamw", lr=lr, weight_decay=1e-3, clip=5.0, schedule=Schedule("cosine", warmup=20, warmup_from=0.1, floor=0.02)
+    )
     return Training(steps=steps, batch=batch, evaluate_every=0, log_every=20, optimiser=optimiser)
 
 

@@ -16,9 +16,9 @@ from vergence.core.errors import VergenceError
 from vergence.data.layouts import read, share
 from vergence.metrics.segmentation import class_iou, confusion, mean_iou, overall_accuracy
 from vergence.points import scans
+from vergence.points.range_images import Images, project
 from vergence.points.scans import LAYOUTS, Labelled
 from vergence.points.squeezesegv3.claims import CLAIMS
-from vergence.points.squeezesegv3.data import Images, project
 from vergence.points.squeezesegv3.model import build
 from vergence.points.squeezesegv3.pictures import compared
 from vergence.points.squeezesegv3.predict import elected, labelled
@@ -28,6 +28,8 @@ from vergence.points.sweeps import RenderedSweeps, Scanner, rendered_sweeps
 Ctx = Context[Config, Facts]
 RARE = 0.001
 """Added to the frequency of a class before it divides the class's loss, as in the public code."""
+MOST = 40
+"""Rendered sweeps for validation and for the test, at most."""
 THIN = ("pole", "traffic-sign", "trunk", "person", "bicycle", "bicyclist", "pedestrian", "traffic_cone")
 """Classes of things that are a few pixels wide."""
 
@@ -42,7 +44,7 @@ class SqueezeSegV3System(System[Config, Facts, Any, Images, Labelled]):
         return Images(read(asked.source, self.layouts, split, embedded=lambda: _embedded(asked, split)), asked)
 
     def facts(self, ctx: Ctx, data: Images) -> Facts:
-        return data.facts()
+        return Facts(data.classes.names, data.frequencies())
 
     def slice(self, data: Images) -> Images:
         return Images(_First(data.data, 4, data.classes), data.settings)
@@ -143,7 +145,8 @@ class _First:
 
 def _embedded(asked: Sweeps, split: str) -> RenderedSweeps:
     scanner = Scanner(asked.height, asked.columns, asked.up, asked.down)
-    return rendered_sweeps(share(asked.sweeps, split), ("squeezesegv3", split), scanner)
+    count = share(asked.sweeps, split)
+    return rendered_sweeps(count if split == "train" else min(count, MOST), ("squeezesegv3", split), scanner)
 
 
 SYSTEM = SqueezeSegV3System()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from vergence.contract.data import Spread
-from vergence.ops.spherical import RangeImage, spherical_project
+from vergence.ops.spherical import Keep, RangeImage, spherical_project
 from vergence.points.classes import ClassSet
 from vergence.points.semantickitti import Sweep
-from vergence.points.squeezesegv3.settings import Facts, Sweeps
 
 COUNTED = 200
 """Sweeps from which the frequencies of classes are estimated."""
@@ -23,12 +22,33 @@ THIN, ROWS = 0.4, 0.25
 """Augmentation: the largest share of points, and of beams, that are left out."""
 
 
-def project(points: Tensor, settings: Sweeps) -> RangeImage:
+class Imaging(Protocol):
+    """How sweeps become range images."""
+
+    @property
+    def height(self) -> int: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def up(self) -> float: ...
+    @property
+    def down(self) -> float: ...
+    @property
+    def keep(self) -> Keep: ...
+    @property
+    def means(self) -> tuple[float, ...]: ...
+    @property
+    def deviations(self) -> tuple[float, ...]: ...
+    @property
+    def augment(self) -> str: ...
+
+
+def project(points: Tensor, settings: Imaging) -> RangeImage:
     """The range image of points (P, 3)."""
     return spherical_project(points, settings.height, settings.width, settings.up, settings.down, settings.keep)
 
 
-def network_input(seen: RangeImage, points: Tensor, intensity: Tensor, settings: Sweeps) -> Tensor:
+def network_input(seen: RangeImage, points: Tensor, intensity: Tensor, settings: Imaging) -> Tensor:
     """What the network sees of a sweep, (5, H, W): range, x, y, z and intensity, normalised; zero where it is empty."""
     values = torch.cat([seen.range.unsqueeze(1), points, intensity.unsqueeze(1)], 1)
     mean, deviation = (values.new_tensor(numbers) for numbers in (settings.means, settings.deviations))
@@ -40,7 +60,7 @@ class Images:
     """Range images of sweeps, by index."""
 
     data: Any
-    settings: Sweeps
+    settings: Imaging
 
     @property
     def classes(self) -> ClassSet:
@@ -67,15 +87,15 @@ class Images:
         image = network_input(seen, sweep.points, sweep.intensity, self.settings)
         return {"image": image, "labels": seen.image(sweep.labels)}
 
-    def facts(self) -> Facts:
-        """The classes and how often pixels have them."""
+    def frequencies(self) -> tuple[float, ...]:
+        """The share of pixels that have each class."""
         counts = torch.zeros(len(self.classes), dtype=torch.long)
         some = Spread(self.data, COUNTED)
         for index in range(len(some)):
             labels = self._image(some[index])["labels"]
             counts += labels.flatten().bincount(minlength=len(counts))
         shares = counts / counts.sum().clamp(min=1)
-        return Facts(self.classes.names, tuple(round(share, 6) for share in shares.tolist()))
+        return tuple(round(share, 6) for share in shares.tolist())
 
 
 def altered(sweep: Sweep, generator: torch.Generator) -> Sweep:

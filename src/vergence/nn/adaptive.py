@@ -1,4 +1,4 @@
-"""The blocks of SqueezeSegV3: spatially-adaptive convolutions and the operators that they are compared with."""
+"""Blocks for range images: spatially-adaptive convolutions (SqueezeSegV3) and the operators they are compared with."""
 
 from __future__ import annotations
 
