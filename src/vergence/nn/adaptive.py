@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vergence.nn.folded import Kept
-from vergence.nn.prepared import FEWEST, quick
+from vergence.nn.prepared import FEWEST, fused, quick
 from vergence.ops.adaptive import Patches, adaptive_convolution
 from vergence.ops.winograd import TILE, tiled_convolution, tiled_kernel
 
@@ -66,12 +66,9 @@ class Normed(nn.Module):
         weight, bias = self._kept(self._folded, *sources)
         if self._tiles:
             return tiled_in_strips(x, weight, bias, self.slope)
-        conv = self.conv
-        if isinstance(conv, nn.ConvTranspose2d):
-            out = F.conv_transpose2d(x, weight, bias, conv.stride, conv.padding)  # type: ignore[arg-type]
-        else:
-            out = F.conv2d(x, weight, bias, conv.stride, conv.padding)
-        return F.leaky_relu_(out, self.slope)
+        if isinstance(self.conv, nn.ConvTranspose2d):
+            return F.leaky_relu_(doubled(x, weight, bias), self.slope)
+        return F.leaky_relu_(convolved(x, weight, bias, self.conv), self.slope)
 
     @property
     def _tiles(self) -> bool:
@@ -84,17 +81,58 @@ class Normed(nn.Module):
         across = [1, -1] if isinstance(self.conv, nn.ConvTranspose2d) else [-1, 1]
         weight = self.conv.weight * gain.view(*across, 1, 1)
         bias = shift if self.conv.bias is None else self.conv.bias * gain + shift
+        if isinstance(self.conv, nn.ConvTranspose2d):
+            return [doubling(weight), bias]
         return [tiled_kernel(weight) if self._tiles else weight.contiguous(memory_format=torch.channels_last), bias]
+
+
+class Head(nn.Conv2d):
+    """A convolution to scores, without the unfolded image that PyTorch builds for one image on one thread."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) if quick(x) != torch.float32 else convolved(x, self.weight, self.bias, self)
+
+
+def convolved(x: Tensor, weight: Tensor, bias: Tensor | None, like: nn.Conv2d) -> Tensor:
+    """A convolution with the strides and the padding of another, by oneDNN."""
+    if like.kernel_size == (1, 1) and like.stride == (1, 1):
+        return F.linear(x.permute(0, 2, 3, 1), weight[:, :, 0, 0], bias).permute(0, 3, 1, 2)
+    if fused() is None:
+        return F.conv2d(x, weight, bias, like.stride, like.padding)
+    padding, stride = (list(map(int, numbers)) for numbers in (like.padding, like.stride))
+    return torch.mkldnn_convolution(x, weight, bias, padding, stride, [1, 1], 1)
+
+
+def doubling(weight: Tensor) -> Tensor:
+    """The kernel (I, O, 1, 4) of a transposed convolution with a stride of 2 and a padding of 1 as a matrix (3 I, 2 O):
+    from the pixels to the left, here and to the right, to the two pixels that a pixel becomes."""
+    left, here, right = (torch.zeros_like(weight[:, :, 0, :2]) for _ in range(3))  # (I, O, 2)
+    left[..., 0], here[..., 0] = weight[:, :, 0, 3], weight[:, :, 0, 1]
+    here[..., 1], right[..., 1] = weight[:, :, 0, 2], weight[:, :, 0, 0]
+    return torch.cat([left, here, right]).transpose(1, 2).flatten(1).contiguous()
+
+
+def doubled(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
+    """Images (B, I, H, W) at twice their width (B, O, H, 2 W), by a matrix of `doubling`; row by row."""
+    batch, inputs, height, width = x.shape
+    out = x.new_empty(batch, height, 2 * width, len(bias))
+    shift = bias.repeat(2)
+    for image in range(batch):
+        for row in range(height):
+            framed = F.pad(x[image, :, row].mT, (0, 0, 1, 1)).contiguous()
+            windows = framed.as_strided((width, 3 * inputs), (inputs, 1))
+            torch.addmm(shift, windows, matrix, out=out[image, row].view(width, -1))
+    return out.permute(0, 3, 1, 2)
 
 
 def tiled_in_strips(x: Tensor, kernel: Tensor, bias: Tensor, slope: float) -> Tensor:
     """Winograd's 3 x 3 convolution with a leaky ReLU, a few rows at a time, so that its tiles stay small."""
     batch, _, height, width = x.shape
-    framed = F.pad(x.permute(0, 2, 3, 1), (0, 0, 1, 1, 1, 1))
     out = x.new_empty(batch, height, width, kernel.shape[2])
     rows = max(1, STRIP // (len(kernel) * kernel.shape[1] * batch * -(-width // TILE))) * TILE
     for top in range(0, height, rows):
-        strip = framed[:, top : top + rows + 2].permute(0, 3, 1, 2)
+        above, below = top == 0, top + rows >= height
+        strip = F.pad(x[:, :, max(top - 1, 0) : top + rows + 1], (1, 1, int(above), int(below)))
         made = tiled_convolution(strip, kernel, bias).permute(0, 2, 3, 1)
         torch.ops.aten.leaky_relu.out(made, slope, out=out[:, top : top + rows])
     return out.permute(0, 3, 1, 2)
@@ -281,4 +319,9 @@ class Residual(nn.Module):
         self.second = Normed(nn.Conv2d(between, channels, 3, padding=1, bias=False), 0.1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.second(self.first(x))
+        return plus(self.second(self.first(x)), x)
+
+
+def plus(fresh: Tensor, other: Tensor) -> Tensor:
+    """Their sum; where there are no gradients it is written into the first, which nobody else may hold."""
+    return fresh + other if torch.is_grad_enabled() else fresh.add_(other)

@@ -103,6 +103,14 @@ def _framed(x: Tensor, side: int) -> Tensor:
     return F.pad(x.permute(0, 2, 3, 1), (0, 0, half, half, half, half)).contiguous()
 
 
+def _band(x: Tensor, side: int, image: int, rows: slice) -> Tensor:
+    """The rows of an image with those around them, framed by zeros: (1, rows + side - 1, W + side - 1, C)."""
+    half, height = side // 2, x.shape[2]
+    first, last = rows.start - half, rows.stop + half
+    seen = x[image : image + 1, :, max(first, 0) : min(last, height)].permute(0, 2, 3, 1)
+    return F.pad(seen, (0, 0, half, half, max(-first, 0), max(last - height, 0))).contiguous()
+
+
 def _windows(framed: Tensor, side: int, tile: tuple[int, slice, slice]) -> Tensor:
     """A view (h, w, side, side C) of the windows around the pixels of a tile."""
     image, rows, columns = tile
@@ -131,13 +139,15 @@ class _Adaptive(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         ctx.save_for_backward(x, coordinates, to_attention, shift, to_output)
         ctx.plan, ctx.biased = plan, bias is not None
-        framed, places = _framed(x, plan.side), _framed(coordinates, plan.reach)
+        places = _framed(coordinates, plan.reach)
         batch, _, height, width = x.shape
         out = x.new_empty(batch, height, width, to_output.shape[1])
         kept = _Buffers(x)
         for tile in plan.tiles(out, len(to_output)):
             image, rows, columns = tile
-            windows = _windows(framed, plan.side, tile)
+            if columns.start == 0:  # a new band of rows
+                band = _band(x, plan.side, image, rows)
+            windows = _windows(band, plan.side, (0, slice(0, rows.stop - rows.start), columns))
             patches = kept.copy(0, _windows(places, plan.reach, tile))
             scale = kept(1, len(patches), len(shift))
             torch.addmm(shift, patches, to_attention, out=scale)

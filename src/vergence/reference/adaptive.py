@@ -53,8 +53,8 @@ def squeezesegv3(network: Any, image: Tensor) -> list[Tensor]:
         entering = x
         for part in stage.blocks:
             x = block(part, x, xyz)
-        if stage.down is not None:
-            x = normed(stage.down, x)
+        if stage.halves:
+            x = normed(stage.end[0], x)
             skips.append(entering.detach())
             size = (xyz.shape[2], xyz.shape[3] // 2)
             xyz = F.interpolate(xyz, size, mode="bilinear", align_corners=True)

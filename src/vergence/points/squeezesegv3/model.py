@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from vergence.nn.adaptive import Block, Coordinates, Normed, Residual
+from vergence.nn.adaptive import Block, Coordinates, Head, Normed, Residual, plus
 from vergence.points.squeezesegv3.settings import ModelConfig
 
 INPUTS = 5
@@ -17,18 +17,14 @@ BLOCKS = {"21": (1, 1, 2, 2, 1), "53": (1, 2, 8, 8, 4)}
 
 
 class Stage(nn.Module):
-    """Blocks at one width, and a convolution that halves the image's width where more channels follow."""
+    """Blocks at one width, and at the end a convolution that halves the image's width where more channels follow."""
 
     def __init__(self, blocks: int, channels: int, outputs: int | None, settings: ModelConfig) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(Block(channels, settings.operator, settings.reach) for _ in range(blocks))
-        self.down = None if outputs is None else halving(channels, outputs)
-        self.dropout = nn.Dropout2d(settings.dropout)
-
-    def forward(self, x: Tensor, at: Coordinates) -> Tensor:
-        for block in self.blocks:
-            x = block(x, at)
-        return self.dropout(x if self.down is None else self.down(x))
+        down = [] if outputs is None else [halving(channels, outputs)]
+        self.end = nn.Sequential(*down, nn.Dropout2d(settings.dropout))
+        self.halves = outputs is not None
 
 
 def halving(inputs: int, outputs: int) -> Normed:
@@ -49,9 +45,6 @@ class Rise(nn.Module):
         self.up = Normed(conv, SLOPE)
         self.residual = Residual(outputs, inputs)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.residual(self.up(x))
-
 
 class SqueezeSegV3(nn.Module):
     """Range images (B, 5, H, W), normalised and zero where empty, to scores (B, classes, H, w) of each level: the
@@ -69,25 +62,29 @@ class SqueezeSegV3(nn.Module):
             Rise(*ends) for ends in ((d, d, False), (d, d, False), (d, c, True), (c, b, True), (b, a, True))
         )
         self.dropout = nn.Dropout2d(settings.dropout)
-        heads = [nn.Conv2d(a, classes, 3, padding=1)]
+        heads = [Head(a, classes, 3, padding=1)]
         if settings.levels == "every":
-            heads += [nn.Conv2d(width, classes, 1) for width in (b, c, d, d)]
+            heads += [Head(width, classes, 1) for width in (b, c, d, d)]
         self.heads = nn.ModuleList(heads)
 
     def forward(self, image: Tensor) -> list[Tensor]:
         x, at, skips = self.stem(image), Coordinates(image[:, 1:4]), []
         for stage in self.stages:
-            if stage.down is not None:
+            if stage.halves:
                 skips.append(x.detach() if self.settings.skips == "detached" else x)
-            x = stage(x, at)
-            at = at if stage.down is None else at.halved()
+            for block in stage.blocks:  # here, not in a function of the stage, which would hold its input to the end
+                x = block(x, at)
+            x = stage.end(x)
+            at = at.halved() if stage.halves else at
         levels = []
         for number, rise in enumerate(self.rises):
-            x = rise(x) if number < 2 else rise(x) + skips.pop()
-            if number == 4 or len(self.heads) > 1:
-                levels.append(x)
-        levels[-1] = self.dropout(levels[-1])
-        return [head(self.dropout(x)) for head, x in zip(self.heads, reversed(levels), strict=True)]
+            x = rise.residual(rise.up(x))
+            x = x if number < 2 else plus(x, skips.pop())
+            last = number == len(self.rises) - 1
+            x = self.dropout(x) if last else x
+            if last or len(self.heads) > 1:
+                levels.append(self.heads[len(self.rises) - 1 - number](self.dropout(x)))
+        return levels[::-1]
 
 
 class RangeNet(nn.Module):
@@ -106,7 +103,7 @@ class RangeNet(nn.Module):
             for n, inputs, outputs in zip(BLOCKS[settings.layers], widths, widths[1:], strict=False)
         )
         self.rises = nn.ModuleList(Rise(2 * width, width, True) for width in reversed(widths[:-1]))
-        self.head = nn.Sequential(nn.Dropout2d(settings.dropout), nn.Conv2d(first, classes, 3, padding=1))
+        self.head = nn.Sequential(nn.Dropout2d(settings.dropout), Head(first, classes, 3, padding=1))
 
     def forward(self, image: Tensor) -> list[Tensor]:
         x, skips = self.stem(image), []
@@ -114,7 +111,7 @@ class RangeNet(nn.Module):
             skips.append(x.detach() if self.settings.skips == "detached" else x)
             x = stage(x)
         for rise in self.rises:
-            x = rise(x) + skips.pop()
+            x = plus(rise.residual(rise.up(x)), skips.pop())
         return [self.head(x)]
 
 

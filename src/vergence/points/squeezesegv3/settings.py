@@ -141,14 +141,14 @@ def _short(steps: int, batch: int, lr: float) -> Training:
 
 SMALL = Sweeps(height=32, width=256, sweeps=160, columns=256)
 PRESETS = {
-    "tiny": Config(ModelConfig(widths=(8, 12, 16, 16)), SMALL, _short(250, 2, 4e-3), balance=0.5),
+    "tiny": Config(ModelConfig(widths=(8, 12, 16, 16)), SMALL, _short(160, 2, 4e-3), balance=0.5),
     "paper": Config(ModelConfig(), Sweeps("semantickitti:data"), _published(0.01, 16, 0.995)),
     "paper-53": Config(ModelConfig(layers="53"), Sweeps("semantickitti:data"), _published(0.005, 8, 0.99)),
     "paper-ablation": Config(ModelConfig(), Sweeps("semantickitti:data", width=512), _published(0.01, 16, 0.995)),
     "starter": Config(
-        ModelConfig(widths=(16, 24, 32, 32)),
+        ModelConfig(widths=(16, 24, 32, 48), reach=3),
         Sweeps(height=64, width=512, sweeps=280, columns=1024, augment="sensor"),
-        _short(700, 4, 4e-3),
+        _short(900, 2, 3e-3),
         balance=0.5,
     ),
 }
