@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -57,15 +58,19 @@ class Normed(nn.Module):
         self.conv, self.norm, self.slope = conv, nn.BatchNorm2d(conv.out_channels, momentum=momentum), slope
         self._kept: Kept[Tensor] = Kept()
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, before: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """The output for ``x``; or for ``before(x)``, which is computed a few rows at a time where that is possible."""
         if self.training:
             self._kept.forget()  # PyTorch's version counter does not see a norm's writes to its statistics
-        if self.training or quick(x) != torch.float32:
+        fast = not self.training and quick(x) == torch.float32
+        if before is not None and not (fast and self._tiles):
+            x, before = before(x), None
+        if not fast:
             return F.leaky_relu(self.norm(self.conv(x)), self.slope)
         sources = [t for t in (*self.conv.parameters(), *self.norm.parameters(), *learnt(self.norm)) if t is not None]
         weight, bias = self._kept(self._folded, *sources)
         if self._tiles:
-            return tiled_in_strips(x, weight, bias, self.slope)
+            return tiled_in_strips(x, weight, bias, self.slope, before)
         if isinstance(self.conv, nn.ConvTranspose2d):
             return F.leaky_relu_(doubled(x, weight, bias), self.slope)
         return F.leaky_relu_(convolved(x, weight, bias, self.conv), self.slope)
@@ -125,14 +130,18 @@ def doubled(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
     return out.permute(0, 3, 1, 2)
 
 
-def tiled_in_strips(x: Tensor, kernel: Tensor, bias: Tensor, slope: float) -> Tensor:
-    """Winograd's 3 x 3 convolution with a leaky ReLU, a few rows at a time, so that its tiles stay small."""
+def tiled_in_strips(
+    x: Tensor, kernel: Tensor, bias: Tensor, slope: float, before: Callable[[Tensor], Tensor] | None = None
+) -> Tensor:
+    """Winograd's 3 x 3 convolution with a leaky ReLU, a few rows at a time, so that its tiles stay small; of
+    ``before(x)`` if that is given, a function of each pixel."""
     batch, _, height, width = x.shape
     out = x.new_empty(batch, height, width, kernel.shape[2])
     rows = max(1, STRIP // (len(kernel) * kernel.shape[1] * batch * -(-width // TILE))) * TILE
     for top in range(0, height, rows):
         above, below = top == 0, top + rows >= height
-        strip = F.pad(x[:, :, max(top - 1, 0) : top + rows + 1], (1, 1, int(above), int(below)))
+        strip = x[:, :, max(top - 1, 0) : top + rows + 1]
+        strip = F.pad(strip if before is None else before(strip), (1, 1, int(above), int(below)))
         made = tiled_convolution(strip, kernel, bias).permute(0, 2, 3, 1)
         torch.ops.aten.leaky_relu.out(made, slope, out=out[:, top : top + rows])
     return out.permute(0, 3, 1, 2)
@@ -319,7 +328,7 @@ class Residual(nn.Module):
         self.second = Normed(nn.Conv2d(between, channels, 3, padding=1, bias=False), 0.1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return plus(self.second(self.first(x)), x)
+        return plus(self.second(x, self.first), x)
 
 
 def plus(fresh: Tensor, other: Tensor) -> Tensor:

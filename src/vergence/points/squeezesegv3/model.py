@@ -57,15 +57,15 @@ class SqueezeSegV3(nn.Module):
         self.settings, self.classes = settings, classes
         self.stem = Normed(nn.Conv2d(INPUTS, a, 3, padding=1, bias=False), SLOPE)
         below = ((a, b), (b, c), (c, d), (d, None), (d, None))
-        self.stages = nn.ModuleList(Stage(n, *ends, settings) for n, ends in zip(counts, below, strict=True))
-        self.rises = nn.ModuleList(
+        self.stages: Any = nn.ModuleList(Stage(n, *ends, settings) for n, ends in zip(counts, below, strict=True))
+        self.rises: Any = nn.ModuleList(
             Rise(*ends) for ends in ((d, d, False), (d, d, False), (d, c, True), (c, b, True), (b, a, True))
         )
         self.dropout = nn.Dropout2d(settings.dropout)
         heads = [Head(a, classes, 3, padding=1)]
         if settings.levels == "every":
             heads += [Head(width, classes, 1) for width in (b, c, d, d)]
-        self.heads = nn.ModuleList(heads)
+        self.heads: Any = nn.ModuleList(heads)
 
     def forward(self, image: Tensor) -> list[Tensor]:
         x, at, skips = self.stem(image), Coordinates(image[:, 1:4]), []
@@ -78,7 +78,8 @@ class SqueezeSegV3(nn.Module):
             at = at.halved() if stage.halves else at
         levels = []
         for number, rise in enumerate(self.rises):
-            x = rise.residual(rise.up(x))
+            x = rise.up(x)  # a line of its own, so that what it was computed from is not held
+            x = rise.residual(x)
             x = x if number < 2 else plus(x, skips.pop())
             last = number == len(self.rises) - 1
             x = self.dropout(x) if last else x
@@ -96,13 +97,13 @@ class RangeNet(nn.Module):
         self.settings, self.classes = settings, classes
         self.stem = Normed(nn.Conv2d(INPUTS, first, 3, padding=1, bias=False), SLOPE)
         widths = [first * 2**n for n in range(6)]
-        self.stages = nn.ModuleList(
+        self.stages: Any = nn.ModuleList(
             nn.Sequential(
                 halving(inputs, outputs), *(Residual(outputs, inputs) for _ in range(n)), nn.Dropout2d(settings.dropout)
             )
             for n, inputs, outputs in zip(BLOCKS[settings.layers], widths, widths[1:], strict=False)
         )
-        self.rises = nn.ModuleList(Rise(2 * width, width, True) for width in reversed(widths[:-1]))
+        self.rises: Any = nn.ModuleList(Rise(2 * width, width, True) for width in reversed(widths[:-1]))
         self.head = nn.Sequential(nn.Dropout2d(settings.dropout), Head(first, classes, 3, padding=1))
 
     def forward(self, image: Tensor) -> list[Tensor]:
