@@ -148,7 +148,7 @@ PRESETS = {
     "starter": Config(
         ModelConfig(widths=(16, 24, 32, 48), reach=3),
         Sweeps(height=64, width=512, sweeps=280, columns=1024, augment="sensor"),
-        _short(900, 2, 3e-3),
+        _short(700, 2, 3e-3),
         balance=0.5,
     ),
 }
