@@ -234,7 +234,14 @@ SETTINGS = Settings(
         "level1",
         steps=12,
         share=0.85,
-        changes={"data.sweeps": 4, "data.height": 16, "data.columns": 64, "data.width": 64, "train.batch": 2},
+        changes={
+            "data.sweeps": 4,
+            "data.height": 16,
+            "data.columns": 64,
+            "data.width": 64,
+            "train.batch": 2,
+            "model.reach": 3,
+        },
     ),
     starters={
         "street": Starter(
