@@ -10,7 +10,7 @@ ABOUT = About(
     ),
     venue="ECCV 2020",
     tasks=("LiDAR segmentation",),
-    brief="a class for every point of a LiDAR sweep, by its range image",
+    brief="classes of LiDAR points by range image",
     summary=(
         "A LiDAR sweep is unrolled into a range image, a 2D network labels its pixels, and neighbours vote on the "
         "label of every point. The statistics of such an image change from place to place, so the network's kernels "
