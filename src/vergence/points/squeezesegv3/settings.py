@@ -246,6 +246,10 @@ SETTINGS = Settings(
     starters={
         "street": Starter(
             "the classes of SemanticKITTI for sweeps of a 64-beam scanner on a car, trained on rendered streets",
+            tried=(
+                "two scans of SemanticKITTI (00/000000 and 000001): mIoU over groups 43.2 % (ground 92.6, vehicle "
+                "41.1, vegetation 33.2, building 47.6, pole 1.3), over classes 16.0 %"
+            ),
             data="280 rendered sweeps of streets (vergence.points.sweeps), mirrored, turned, raised and thinned out",
         ),
     },
