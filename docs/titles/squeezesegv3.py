@@ -33,9 +33,9 @@ def draw(path: Path) -> Path:
     shown = painted(seen.image(result.labels), seen.mask, CLASS_SET)
     canvas = Canvas("#ffffff")
     axes = canvas.picture(near.numpy(), 0, 0, WIDTH, STRIP, cmap="magma", interpolation="nearest")
-    badge(axes, "LiDAR sweep, unrolled")
+    badge(axes, "LiDAR sweep, unrolled", y=0.9)
     axes = canvas.picture(shown.numpy(), 0, STRIP + GAP, WIDTH, STRIP, interpolation="nearest")
-    badge(axes, "class of every pixel")
+    badge(axes, "class of every pixel", y=0.9)
     top = 2 * (STRIP + GAP)
     high = HEIGHT - top
     wide = seen_from_above(result.points, result.labels, CLASS_SET.colours, reach=32.0, pixels=WIDTH)
