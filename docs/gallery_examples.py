@@ -147,6 +147,19 @@ def flot(folder: Path) -> dict[str, Any]:
     return {"first": "before.npy", "second": "after.npy"}
 
 
+def squeezesegv3(folder: Path) -> dict[str, Any]:
+    """A rendered sweep of a 64-beam scanner in a street."""
+    import torch
+
+    from vergence.core.seeding import generator
+    from vergence.points.sweeps import Scanner, street_sweep
+
+    sweep = street_sweep(generator("example", "sweep"), Scanner(64, 512))
+    cloud = torch.cat([sweep.points, sweep.intensity.unsqueeze(1)], 1)
+    np.save(folder / "street.npy", cloud.numpy().astype(np.float16))
+    return {"scan": "street.npy"}
+
+
 def roadmetrics(folder: Path) -> dict[str, Any]:
     from vergence.maps.synth import ErrorInjector, city
 
@@ -191,6 +204,7 @@ WRITERS: tuple[Callable[[Path], dict[str, Any]], ...] = (
     ata,
     flot,
     spvnas,
+    squeezesegv3,
     roadmetrics,
     affinecorr,
     pyramidflow,

@@ -54,7 +54,7 @@ def summary(name: str, width: int = 80) -> list[str]:
         "try": [_command(name, settings)],
         "more": [f"vergence show {name} --full"],
     }
-    first = textwrap.wrap(f"{name}: {page.title} ({page.venue})", width)
+    first = textwrap.wrap(f"{name}: {page.title} ({page.venue})", width, break_on_hyphens=False)
     return [*first, *(f"{label:<9} {_as_many(items, width - 10)}" for label, items in rows.items())]
 
 
