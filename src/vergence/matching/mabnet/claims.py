@@ -52,7 +52,8 @@ CLAIMS = (
     lighter("inference-memory", "There, it takes at most half the memory.", "our form", "inference-192", "direct",
             threshold=2.0),
     compared("above-constant", "After 400 steps, the mean disparity's EPE is at least 1.2 times the tiny network's "
-             "(first stated as 3 times; a run on seed 100, before any other, gave 1.4).", "our floor", {"run": "mab"}, lambda of: of["run"]["epe_constant"] / of["run"]["epe"], threshold=1.2,
+             "(first stated as 3 times; a run on seed 100, before any other, gave 1.4).",
+             "our floor", {"run": "mab"}, lambda of: of["run"]["epe_constant"] / of["run"]["epe"], threshold=1.2,
              sense="at least", seeds=SEEDS, unit="times"),
     compared("near-twin", "A twin with residual blocks and more than 5 times the weights has an EPE that is lower by "
              "less than a pixel (first stated as half a pixel).", "Tables 4 and 5", {"mab": "mab", "twin": "twin-wide"},
