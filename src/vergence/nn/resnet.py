@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vergence.core.errors import VergenceError
 from vergence.nn.pointwise import Pointwise
 from vergence.nn.stages import Insert, Residual, Stages
 
@@ -94,3 +95,21 @@ def _downsample(inputs: int, outputs: int, stride: int) -> nn.Module | None:
     if stride == 1 and inputs == outputs:
         return None
     return nn.Sequential(Pointwise(inputs, outputs, stride), nn.BatchNorm2d(outputs))
+
+
+def load_imagenet(backbone: nn.Module, state: Mapping[str, Tensor]) -> str:
+    """Load ImageNet weights with torchvision's names into a ResNet; every tensor but the classifier's must be there and
+    fit. Returns one sentence that says so."""
+    expected = backbone.state_dict()
+    for name, tensor in expected.items():
+        weight = state.get(name)
+        if weight is None and name.endswith("num_batches_tracked"):  # absent from old files
+            continue
+        if weight is None:
+            raise VergenceError(f"the weights have no {name!r}: expected a ResNet under torchvision's names")
+        if weight.shape != tensor.shape:
+            raise VergenceError(
+                f"the weights have {name!r} of shape {tuple(weight.shape)}, expected {tuple(tensor.shape)}"
+            )
+    backbone.load_state_dict({name: state.get(name, tensor) for name, tensor in expected.items()})
+    return "the backbone starts from ImageNet weights, the rest is new"

@@ -6,8 +6,9 @@ import torch
 from vergence.core.errors import VergenceError
 from vergence.core.files import save_tensors
 from vergence.nn import ResNet
+from vergence.nn.resnet import load_imagenet
 from vergence.reading.weights import load_state
-from vergence.reid.csalr.model import SoftParts, Stripes, attended, build, load_backbone, refine
+from vergence.reid.csalr.model import SoftParts, Stripes, attended, build, refine
 from vergence.reid.csalr.settings import ModelConfig
 
 TINY = ModelConfig("resnet-tiny", grid=(6, 2), parts=3, embedding=16)
@@ -112,7 +113,7 @@ def test_imagenet_weights_load_by_their_public_names(tmp_path, suffix):
         save_tensors(path, public)
     made = network(ModelConfig("resnet18"))
     assert not torch.equal(made.backbone.conv1.weight, public["conv1.weight"])
-    assert "the backbone starts from ImageNet" in load_backbone(made, load_state(path))
+    assert "the backbone starts from ImageNet" in load_imagenet(made.backbone, load_state(path))
     own = made.backbone.state_dict()
     assert all(torch.equal(own[k], public[k]) for k in own)
     assert set(public) - set(own) == {"fc.weight", "fc.bias"}
@@ -121,9 +122,9 @@ def test_imagenet_weights_load_by_their_public_names(tmp_path, suffix):
 def test_imagenet_weights_that_do_not_fit_are_refused():
     narrow = ResNet(10, (2, 2, 2, 2), "basic", (32, 64, 128, 256)).state_dict()
     with pytest.raises(VergenceError, match=r"'conv1.weight' of shape \(32, 3, 7, 7\), expected \(64, 3, 7, 7\)"):
-        load_backbone(network(ModelConfig("resnet18")), narrow)
+        load_imagenet(network(ModelConfig("resnet18")).backbone, narrow)
     with pytest.raises(VergenceError, match="expected a ResNet under torchvision's names"):
-        load_backbone(network(ModelConfig("resnet18")), {"x": torch.zeros(1)})
+        load_imagenet(network(ModelConfig("resnet18")).backbone, {"x": torch.zeros(1)})
 
 
 def test_attention_is_that_of_the_cell_under_the_point():

@@ -158,23 +158,6 @@ def refine(network: PartNetwork, model: ModelConfig) -> None:
     network.pool = SoftParts(network.backbone.outputs, model.parts, model.dropout).to(device)
 
 
-def load_backbone(network: PartNetwork, state: Mapping[str, Tensor]) -> str:
-    """Loads ImageNet weights with torchvision's names; every tensor but the classifier's must be there and fit."""
-    expected = network.backbone.state_dict()
-    for name, tensor in expected.items():
-        weight = state.get(name)
-        if weight is None and name.endswith("num_batches_tracked"):  # absent from old files
-            continue
-        if weight is None:
-            raise VergenceError(f"the weights have no {name!r}: expected a ResNet under torchvision's names")
-        if weight.shape != tensor.shape:
-            raise VergenceError(
-                f"the weights have {name!r} of shape {tuple(weight.shape)}, expected {tuple(tensor.shape)}"
-            )
-    network.backbone.load_state_dict({name: state.get(name, tensor) for name, tensor in expected.items()})
-    return "the backbone starts from ImageNet weights, the rest is new"
-
-
 def attended(
     network: PartNetwork, images: Tensor, points: Sequence[tuple[float, float]]
 ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:

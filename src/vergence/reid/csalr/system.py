@@ -14,9 +14,10 @@ from vergence.contract.inputs import Artifact
 from vergence.contract.system import System
 from vergence.contract.training import Phase, phases_of
 from vergence.data.layouts import read, share
+from vergence.nn.resnet import load_imagenet
 from vergence.reid.csalr import predict
 from vergence.reid.csalr.claims import CLAIMS
-from vergence.reid.csalr.model import PartNetwork, build, load_backbone, refine
+from vergence.reid.csalr.model import PartNetwork, build, refine
 from vergence.reid.csalr.pictures import Ctx, draw
 from vergence.reid.csalr.predict import Matches
 from vergence.reid.csalr.settings import SETTINGS, Config, Facts, Inputs
@@ -58,7 +59,7 @@ class CSALRSystem(System[Config, Facts, PartNetwork, Viewed, Matches]):
         return {"range": [0, 1], "resize": [data.height, data.width], "mean": data.mean, "std": data.std}
 
     def load_pretrained(self, config: Config, model: PartNetwork, state: Mapping[str, Any]) -> str:
-        return load_backbone(model, state)
+        return load_imagenet(model.backbone, state)
 
     # Training ---------------------------------------------------------------------------------------------------------
 
