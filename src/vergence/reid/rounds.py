@@ -103,31 +103,38 @@ def describe_all(ctx: Context[Any, Any], describe: Callable[[Tensor], Tensor], d
     return ctx.gather(torch.cat(parts)).cpu()
 
 
+def cluster(
+    ctx: Context[Any, Any], describe: Callable[[Tensor], Tensor], data: Viewed, ways: Ways, each: int
+) -> tuple[Pseudo, Tensor]:
+    """Labels of all pictures, and their descriptors (N, D). With fewer than ``each`` pictures per cluster there are
+    fewer clusters."""
+    descriptors = describe_all(ctx, describe, data)
+    count = min(ways.clusters, max(len(data) // each, 2), len(data))
+    if count < ways.clusters and round_of(ctx.phase) in (0, None):
+        ctx.progress.say(f"{len(data)} pictures are too few for {ways.clusters} clusters: {count} are sought")
+    source = torch.Generator().manual_seed(ctx.generator.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF)  # a CPU generator
+    return ways(descriptors, count, source), descriptors
+
+
 def relabel(
     ctx: Context[Any, Any], describe: Callable[[Tensor], Tensor], trail: Trail, data: Viewed, ways: Ways, each: int
 ) -> Mapping[str, Tensor]:
     """One round's labels, noted in ``trail``, said, and written to the run's folder: the state for checkpoints.
 
-    With fewer than ``each`` pictures per cluster there are fewer clusters. Labels that nothing can be learned from are
-    refused.
+    Labels that nothing can be learned from are refused in the first round; later the labels of the round before stay.
     """
     number = round_of(ctx.phase)
     if number is None:
         raise VergenceError(f"{ctx.phase!r} is no round")
-    descriptors = describe_all(ctx, describe, data)
-    count = min(ways.clusters, max(len(data) // each, 2))
-    if count < ways.clusters and number == 0:
-        ctx.progress.say(f"{len(data)} pictures are too few for {ways.clusters} clusters: there are {count}")
-    source = torch.Generator().manual_seed(ctx.generator.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF)  # a CPU generator
-    found = ways(descriptors, min(count, len(data)), source)
-    known = torch.tensor(data.data.identities) if has_identities(data.data) else None
-    quality = found.quality(known)
+    found, descriptors = cluster(ctx, describe, data, ways, each)
     if found.clusters < 2:
-        alike = bool((descriptors == descriptors[0]).all())
-        raise VergenceError(
-            f"round {number + 1} found {found.clusters} clusters of at least 2 among {len(data)} pictures, and 2 are "
-            f"needed to learn from: {_why(found, alike)}"
-        )
+        why = _why(found, bool((descriptors == descriptors[0]).all()))
+        said = f"round {number + 1} found {found.clusters} clusters of at least 2 among {len(data)} pictures"
+        if number == 0:
+            raise VergenceError(f"{said}, and 2 are needed to learn from: {why}")
+        ctx.progress.say(f"{said} ({why}): the labels of the round before stay")
+        found = trail.round(number - 1)
+    quality = found.quality(torch.tensor(data.data.identities) if has_identities(data.data) else None)
     trail.note(number, found, quality)
     told = ", ".join(f"{name} {value:.4g}" for name, value in quality.items())
     ctx.progress.say(f"round {number + 1}: {told}")

@@ -52,6 +52,11 @@ class Pictures(PersonView):
     shots: int = 3
     """embedded: pictures of each person by each of 4 cameras."""
 
+    @property
+    def size(self) -> tuple[int, int, int, int]:
+        """What decides the embedded data: people, height, width, shots."""
+        return self.people, self.height, self.width, self.shots
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 2 <= self.people <= 10_000 or not 1 <= self.shots <= 100 or self.each < 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -24,17 +25,28 @@ from vergence.reid.adtc.claims import CLAIMS
 from vergence.reid.adtc.model import ReidNetwork, build, load_backbone
 from vergence.reid.adtc.pictures import Ctx, draw
 from vergence.reid.adtc.predict import Matches
-from vergence.reid.adtc.settings import SETTINGS, Config, Facts, Inputs
+from vergence.reid.adtc.settings import SETTINGS, Config, Facts, Inputs, Labelling
 from vergence.reid.camera_errors import camera_errors, margins
 from vergence.reid.crowds import Population, population
 from vergence.reid.data import Balanced, Viewed, judged
 from vergence.reid.protocol import rank_people, scores_of
-from vergence.reid.rounds import ROUND, Clustered, Ways, describe_all, relabel, round_of
+from vergence.reid.rounds import ROUND, Clustered, Ways, cluster, describe_all, relabel, round_of
 from vergence.reid.shots import crowd
 from vergence.reid.unlabelled import UNLABELLED, has_identities
 
 OTHERS = (4, 5, 6, 7)
 """Cameras of the embedded pictures to pre-train on; those to adapt to are by cameras 0 to 3."""
+
+
+@lru_cache(maxsize=6)
+def _embedded(size: tuple[int, int, int, int], split: str) -> Population:
+    """People, height, width, shots: a split of the embedded data. ``source`` is what to pre-train on."""
+    people, height, width, shots = size
+    if split != "source":
+        return population(people, height, width, split, shots=shots)
+    drawn = crowd(people, height, width, ("population", "source"), OTHERS, shots)
+    identities, cameras = (tuple(part.tolist()) for part in (drawn.identities, drawn.cameras))
+    return Population(drawn.pictures, identities, cameras, drawn.masks, drawn.joints)
 
 
 class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
@@ -49,20 +61,13 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
         if split == "train" and ctx.phase == "pretrain":
             return Balanced(self._labelled(ctx), asked, asked.each)
         own = "train" if split == "train" else "test"  # as for public data, validation is the test
-        size = (asked.people, asked.height, asked.width, own)
-        pictures = read(asked.source, self.layouts, split, embedded=lambda: population(*size, shots=asked.shots))
+        pictures = read(asked.source, self.layouts, split, embedded=lambda: _embedded(asked.size, own))
         return Viewed(pictures, asked)
 
     def _labelled(self, ctx: Ctx) -> Any:
         """The pictures to pre-train on."""
         asked = ctx.config.data
-
-        def others() -> Population:
-            drawn = crowd(asked.people, asked.height, asked.width, ("population", "source"), OTHERS, asked.shots)
-            identities, cameras = (tuple(part.tolist()) for part in (drawn.identities, drawn.cameras))
-            return Population(drawn.pictures, identities, cameras, drawn.masks, drawn.joints)
-
-        pictures = read(asked.labelled, self.layouts, "train", embedded=others)
+        pictures = read(asked.labelled, self.layouts, "train", embedded=lambda: _embedded(asked.size, "source"))
         if not has_identities(pictures):
             raise VergenceError(f"{asked.labelled} has no identities to pre-train on: expected --data.labelled "
                                 "LAYOUT:PATH with some, or --pretrain.epochs 0")  # fmt: skip
@@ -104,9 +109,7 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
         """Labels for the round that begins."""
         if round_of(ctx.phase) is None or epoch > 0:
             return None
-        asked = ctx.config.labels
-        ways = Ways(asked.way, asked.clusters, asked.top, asked.k, asked.mode == "zhong", asked.density)
-        return relabel(ctx, model, model.trail, data, ways, ctx.config.data.each)
+        return relabel(ctx, model, model.trail, data, _ways(ctx.config.labels), ctx.config.data.each)
 
     def rebuilt(self, ctx: Ctx, data: Viewed, state: Mapping[str, Tensor]) -> Clustered:
         return Clustered(data, tuple(state["labels"].tolist()), ctx.config.data.each)
@@ -114,12 +117,12 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
     def losses(self, ctx: Ctx, model: ReidNetwork, batch: Any) -> Mapping[str, Tensor]:
         pictures, labels, _ = batch
         descriptors, asked = model(pictures), ctx.config.triplets
-        losses = {"triplet": batch_hard(descriptors, labels, asked.margin, asked.squared)}
-        if model.classifier is not None:
-            losses = {"identity": F.cross_entropy(model.classifier(descriptors), labels), **losses}
-        elif ctx.step == 0:
+        if model.classifier is not None:  # with identities, as in the code of Xiong et al.: plain distances
+            identity = F.cross_entropy(model.classifier(descriptors), labels)
+            return {"identity": identity, "triplet": batch_hard(descriptors, labels, asked.margin)}
+        if ctx.step == 0:
             ctx.log(**model.trail.told(-1))  # once per round: the curves of the labels' quality
-        return losses
+        return {"triplet": batch_hard(descriptors, labels, asked.margin, asked.squared)}
 
     # Use --------------------------------------------------------------------------------------------------------------
 
@@ -128,8 +131,9 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
         if "nmi" in told:
             told["nmi_gain"] = told["nmi"] - model.trail.told(0).get("nmi", math.nan)
         if not has_identities(data.data):
-            ctx.progress.say("the pictures have no identities: there are clusters to report, but no ranking")
-            return {"map": math.nan, **told}
+            ctx.progress.say("the pictures have no identities: clusters are reported, and no ranking")
+            found = cluster(ctx, model, data, _ways(ctx.config.labels), ctx.config.data.each)[0]
+            return {"map": math.nan, **found.quality()}
         queries, gallery = judged(data.data)
         descriptors = describe_all(ctx, model, data)
         scores = scores_of(ctx, rank_people(ctx.config.protocol, descriptors, queries, gallery), data.data)
@@ -147,6 +151,10 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
 
     def pictures(self, ctx: Ctx, models: Mapping[str, ReidNetwork], data: Viewed) -> Sequence[Artifact]:
         return draw(ctx, models, data, self.data(replace(ctx, phase=""), "train").data)
+
+
+def _ways(asked: Labelling) -> Ways:
+    return Ways(asked.way, asked.clusters, asked.top, asked.k, asked.mode == "zhong", asked.density)
 
 
 def _refuse_unmatched(pictures: Any, source: str) -> None:
