@@ -28,8 +28,8 @@ from vergence.reid.pseudo import Pseudo
 
 SYSTEM = catalogue.load("adtc")
 SMALL = {
-    "data.people": 3, "data.shots": 2, "data.height": 32, "data.width": 16, "labels.rounds": 2, "labels.clusters": 4,
-    "pretrain.batch": 12, "adapt.batch": 16,
+    "data.people": 3, "data.shots": 2, "data.height": 32, "data.width": 16, "labels.rounds": 2, "labels.clusters": 6,
+    "labels.top": 3, "labels.k": 4, "pretrain.batch": 12, "adapt.batch": 16,
 }  # fmt: skip
 
 
@@ -64,7 +64,7 @@ def test_direct_transfer_has_no_rounds_and_without_pretraining_there_is_no_class
 
 
 def test_the_rate_of_a_published_round_is_constant_for_five_epochs_and_then_falls_to_a_thousandth():
-    adapt = SYSTEM.configure("paper-duke-to-market").adapt
+    adapt = SYSTEM.configure("paper").adapt
     factors = [adapt.optimiser.schedule.factor(epoch, 10) for epoch in range(11)]
     assert factors[:6] == [1.0] * 6
     assert factors[8] == pytest.approx(0.001 ** (3 / 5))

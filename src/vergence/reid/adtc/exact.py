@@ -235,7 +235,7 @@ def _gain(better: str, worse: str) -> list[float]:
 
 
 _RESNET, _ATTENTION, _NORM = 23_508_032, 3_276_800, 4_096
-_FIRST = "paper-duke-to-market"
+_FIRST = "paper"
 CHECKS = (
     Claim("attention-definition", "Voxel attention is the product of a softmax over places and gates of channels, "
           "forward and backward.", "Eqs. 1-3", "check", attention_is_its_definition, ROUNDING),

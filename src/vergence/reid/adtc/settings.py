@@ -184,7 +184,7 @@ PRESETS = {
             optimiser=Optimiser("adam", lr=5e-4, weight_decay=5e-4),
         ),
     ),
-    "paper-duke-to-market": _published("dukemtmc:data/duke", "market1501:data/market"),
+    "paper": _published("dukemtmc:data/duke", "market1501:data/market"),
     "paper-market-to-duke": _published("market1501:data/market", "dukemtmc:data/duke"),
 }  # fmt: skip
 
@@ -271,16 +271,16 @@ SETTINGS = Settings(
     ),
     reported=REPORTED,
     published={
-        "paper-duke-to-market": Published({"classes": 0, "pictures": 12_936}, (1, 2048), parameters=_PARAMETERS),
+        "paper": Published({"classes": 0, "pictures": 12_936}, (1, 2048), parameters=_PARAMETERS),
         "paper-market-to-duke": Published({"classes": 0, "pictures": 16_522}, (1, 2048), parameters=_PARAMETERS),
     },
     learns=Learns(
         "identity",
-        steps=20,
-        share=0.7,
+        steps=14,
+        share=0.75,
         changes={
             "data.people": 3, "data.shots": 2, "data.height": 32, "data.width": 16, "labels.rounds": 2,
-            "labels.clusters": 4, "pretrain.batch": 12, "adapt.batch": 16,
+            "labels.clusters": 6, "labels.top": 3, "labels.k": 4, "pretrain.batch": 12, "adapt.batch": 16,
             "pretrain.optimiser.schedule.warmup": 2,
         },
     ),
