@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,24 +65,20 @@ def shown_rounds(count: int) -> list[int]:
 
 
 def followed(rounds: Sequence[Pseudo], identities: Sequence[int] | None) -> int | None:
-    """A picture whose cluster tells most: kept in all rounds, in a cluster that is mixed at first and large at last."""
+    """A picture whose cluster tells most: kept in all rounds, with most of its own person at last and least at
+    first."""
     kept = torch.stack([found.kept for found in rounds]).all(0).nonzero()[:, 0].tolist()
     if not kept:
         return None
 
-    def interest(index: int) -> tuple[float, int]:
-        sizes = [int((found.labels == found.labels[index]).sum()) for found in rounds]
-        if identities is None:
-            return 0.0, sizes[-1]
-        right = [_share(found, index, identities) for found in rounds]
-        return right[-1] - right[0], sizes[-1]
+    def interest(index: int) -> tuple[int, int]:
+        right = []
+        for found in (rounds[0], rounds[-1]):
+            members = (found.labels == found.labels[index]).nonzero()[:, 0].tolist()
+            right.append(sum(identities is None or identities[m] == identities[index] for m in members))
+        return right[1], -right[0]
 
     return max(kept, key=interest)
-
-
-def _share(found: Pseudo, index: int, identities: Sequence[int]) -> float:
-    members = (found.labels == found.labels[index]).nonzero()[:, 0].tolist()
-    return Counter(identities[member] for member in members)[identities[index]] / len(members)
 
 
 def cluster_rows(trail: Trail, pictures: Any) -> list[list[Panel]]:
@@ -95,6 +90,7 @@ def cluster_rows(trail: Trail, pictures: Any) -> list[list[Panel]]:
     if index is None:
         return []
     rows = []
+    largest = max(int((found.labels == found.labels[index]).sum()) for found in rounds)
     for number, found in zip(numbers, rounds, strict=True):
         members = [m for m in (found.labels == found.labels[index]).nonzero()[:, 0].tolist() if m != index]
         row = [Panel(_shown(pictures, index), f"round {number + 1}")]
@@ -104,9 +100,10 @@ def cluster_rows(trail: Trail, pictures: Any) -> list[list[Panel]]:
                 picture = framed(picture, RIGHT if identities[member] == identities[index] else WRONG)
             row.append(Panel(picture, "same cluster"))
         blank = torch.ones_like(row[0].picture, dtype=torch.float32)
-        row += [Panel(blank)] * (MEMBERS + 1 - len(row))
+        row += [Panel(blank)] * (min(largest, MEMBERS + 1) - len(row))
         for kind, title in ((found.claims > 1, "claimed by {}"), (found.claims == 0, "unclaimed")):
-            dropped = (kind & (found.labels == DROPPED)).nonzero()[:, 0].tolist()[:STRANGERS]
+            dropped = (kind & (found.labels == DROPPED)).nonzero()[:, 0].tolist()
+            dropped = dropped[:: max(len(dropped) // STRANGERS, 1)][:STRANGERS]
             row += [Panel(_shown(pictures, i), title.format(int(found.claims[i]))) for i in dropped]
             row += [Panel(blank)] * (STRANGERS - len(dropped))
         rows.append(row)
