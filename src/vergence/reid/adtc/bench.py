@@ -22,19 +22,17 @@ from vergence.reid.pseudo import claimed_by_neighbourhoods
 SOME, MANY = 3000, 12_936
 """Pictures: what a dense form can hold, and the training set of Market-1501."""
 TOP, K, CHANNELS = 20, 20, 2048
-PUBLIC, SCIKIT, FEWER = "public re-ranking's steps", "scikit-learn", f"{SOME} pictures"
+PUBLIC, SCIKIT = "public re-ranking's steps", "scikit-learn"
 """Rivals named by the claims about cost."""
 
 
 def contests() -> Iterator[Contest]:
-    """Claims of centres, also at the size of Market-1501; k-means; then one step's attention, loss and network."""
+    """Claims of centres, k-means; then one step's attention, loss and network."""
     few = _clustered(SOME, SOME * 1000 // MANY)
     ours = _claims(*few)
     points, centres = (part.numpy() for part in few)
     yield Contest("claims", f"claims of {len(few[1])} centres among {SOME} x {CHANNELS} descriptors", ours,
                   {PUBLIC: lambda: plain.public_claims(points, centres, TOP, K)})  # fmt: skip
-    yield Contest("claims-market", f"claims of 1000 centres among {MANY} x {CHANNELS} descriptors",
-                  lambda: _claims(*_clustered(MANY, 1000))(), {FEWER: ours})  # fmt: skip
     yield _kmeans()
     yield from _step()
 
