@@ -248,8 +248,8 @@ CHECKS = (
           scale_is_normalised_away, ROUNDING),
     Claim("jaccard-sets", "Distances between neighbourhoods are Jaccard distances of mutual nearest neighbours.",
           "Eqs. 4-5", "check", distances_are_those_of_sets, 1e-6),
-    Claim("labels-scale-order", "Labels do not depend on the scale of descriptors nor, under the same centres, on the order of "
-          "pictures.", "Sec. 3.2", "check", labels_follow_scale_and_order, 0, unit="labels and pairs"),
+    Claim("labels-scale-order", "Labels do not depend on the scale of descriptors nor, under the same centres, "
+          "on the order of pictures.", "Sec. 3.2", "check", labels_follow_scale_and_order, 0, unit="pictures"),
     Claim("labels-algorithm", "Labels are those of Algorithm 1: each kept picture is claimed by exactly one centre.",
           "Algorithm 1", "check", claims_are_those_of_the_algorithm, 0, unit="pictures"),
     Claim("labels-equal-centres", "Centres that coincide drop all pictures that they share.", "Algorithm 1", "check",
