@@ -28,8 +28,8 @@ from vergence.reid.pseudo import Pseudo
 
 SYSTEM = catalogue.load("adtc")
 SMALL = {
-    "data.people": 3, "data.shots": 2, "data.height": 32, "data.width": 16, "labels.rounds": 2, "labels.clusters": 6,
-    "labels.top": 3, "labels.k": 4, "pretrain.batch": 12, "adapt.batch": 16,
+    "data.people": 3, "data.known": 3, "data.shots": 2, "data.height": 32, "data.width": 16, "labels.rounds": 2,
+    "labels.clusters": 6, "labels.top": 3, "labels.k": 4, "pretrain.batch": 12, "adapt.batch": 16,
 }  # fmt: skip
 
 

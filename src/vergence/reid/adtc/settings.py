@@ -48,21 +48,23 @@ class Pictures(PersonView):
     each: int = 4
     """Pictures per identity or cluster in a batch."""
     people: int = 40
-    """embedded: number of people to adapt to, to pre-train on, and to test on."""
+    """embedded: number of people to adapt to, and of others to test on."""
+    known: int = 80
+    """embedded: number of people to pre-train on."""
     shots: int = 3
     """embedded: pictures of each person by each of 4 cameras."""
 
-    @property
-    def size(self) -> tuple[int, int, int, int]:
-        """What decides the embedded data: people, height, width, shots."""
-        return self.people, self.height, self.width, self.shots
+    def size(self, split: str) -> tuple[int, int, int, int]:
+        """What decides an embedded split (`source`: to pre-train on): people, height, width, shots."""
+        return self.known if split == "source" else self.people, self.height, self.width, self.shots
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 2 <= self.people <= 10_000 or not 1 <= self.shots <= 100 or self.each < 2:
+        people = (self.people, self.known)
+        if min(people) < 2 or max(people) > 10_000 or not 1 <= self.shots <= 100 or self.each < 2:
             raise VergenceError(
                 f"embedded data has 2 to 10000 people in 1 to 100 shots, and a batch at least 2 pictures each; got "
-                f"{self.people}, {self.shots} and {self.each}"
+                f"{self.people}, {self.known}, {self.shots} and {self.each}"
             )
 
 
@@ -173,15 +175,15 @@ def _published(labelled: str, source: str) -> Config:
 PRESETS = {
     "tiny": Config(
         ModelConfig("resnet-tiny", last_stride=1, inner=32),
-        Pictures(height=96, width=48, mean=(0.4, 0.4, 0.4), std=(0.25, 0.25, 0.25)),
+        Pictures(height=96, width=48, pad=4, mean=(0.4, 0.4, 0.4), std=(0.25, 0.25, 0.25)),
         Labelling(rounds=6, clusters=60, top=8, k=8, density=0.01),
         pretrain=Training(
-            epochs=60, batch=80, evaluate_every=0,
-            optimiser=Optimiser("adam", lr=2e-3, weight_decay=5e-4, schedule=Schedule("cosine", warmup=10)),
+            epochs=55, batch=80, evaluate_every=0,
+            optimiser=Optimiser("adam", lr=3e-3, weight_decay=5e-4, schedule=Schedule("cosine", warmup=10)),
         ),
         adapt=Training(
             epochs=4, batch=80, evaluate_every=0,
-            optimiser=Optimiser("adam", lr=5e-4, weight_decay=5e-4),
+            optimiser=Optimiser("adam", lr=1e-4, weight_decay=5e-4),
         ),
     ),
     "paper": _published("dukemtmc:data/duke", "market1501:data/market"),
@@ -265,7 +267,7 @@ SETTINGS = Settings(
     inputs=Inputs,
     assets={"resnet50": RESNET50},
     embedded=(
-        "Embedded: rendered people, 40 to pre-train on under 4 cameras, 40 others to adapt to under 4 other cameras, "
+        "Embedded: rendered people, 80 to pre-train on under 4 cameras, 40 others to adapt to under 4 other cameras, "
         "and 40 more for the test under these. Cameras differ in light, white balance, sharpness and surroundings; "
         "every fifth picture is partly hidden."
     ),
@@ -279,7 +281,7 @@ SETTINGS = Settings(
         steps=14,
         share=0.75,
         changes={
-            "data.people": 3, "data.shots": 2, "data.height": 32, "data.width": 16, "labels.rounds": 2,
+            "data.people": 3, "data.known": 3, "data.shots": 2, "data.height": 32, "data.width": 16, "labels.rounds": 2,
             "labels.clusters": 6, "labels.top": 3, "labels.k": 4, "pretrain.batch": 12, "adapt.batch": 16,
             "pretrain.optimiser.schedule.warmup": 2,
         },

@@ -61,13 +61,15 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
         if split == "train" and ctx.phase == "pretrain":
             return Balanced(self._labelled(ctx), asked, asked.each)
         own = "train" if split == "train" else "test"  # as for public data, validation is the test
-        pictures = read(asked.source, self.layouts, split, embedded=lambda: _embedded(asked.size, own))
+        pictures = read(asked.source, self.layouts, split, embedded=lambda: _embedded(asked.size(own), own))
         return Viewed(pictures, asked)
 
     def _labelled(self, ctx: Ctx) -> Any:
         """The pictures to pre-train on."""
         asked = ctx.config.data
-        pictures = read(asked.labelled, self.layouts, "train", embedded=lambda: _embedded(asked.size, "source"))
+        pictures = read(
+            asked.labelled, self.layouts, "train", embedded=lambda: _embedded(asked.size("source"), "source")
+        )
         if not has_identities(pictures):
             raise VergenceError(f"{asked.labelled} has no identities to pre-train on: expected --data.labelled "
                                 "LAYOUT:PATH with some, or --pretrain.epochs 0")  # fmt: skip
