@@ -182,8 +182,8 @@ PRESETS = {
             optimiser=Optimiser("adam", lr=3e-3, weight_decay=5e-4, schedule=Schedule("cosine", warmup=10)),
         ),
         adapt=Training(
-            epochs=4, batch=80, evaluate_every=0,
-            optimiser=Optimiser("adam", lr=1e-4, weight_decay=5e-4),
+            epochs=6, batch=80, evaluate_every=0,
+            optimiser=Optimiser("adam", lr=5e-5, weight_decay=5e-4),
         ),
     ),
     "paper": _published("dukemtmc:data/duke", "market1501:data/market"),
