@@ -110,7 +110,8 @@ def cluster(
     fewer clusters."""
     descriptors = describe_all(ctx, describe, data)
     count = min(ways.clusters, max(len(data) // each, 2), len(data))
-    if count < ways.clusters and round_of(ctx.phase) in (0, None):
+    first = round_of(ctx.phase) == 0 if ctx.stage == "fit" else ctx.stage == "test"
+    if count < ways.clusters and first:  # said once
         ctx.progress.say(f"{len(data)} pictures are too few for {ways.clusters} clusters: {count} are sought")
     source = torch.Generator().manual_seed(ctx.generator.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF)  # a CPU generator
     return ways(descriptors, count, source), descriptors

@@ -133,7 +133,8 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
         if "nmi" in told:
             told["nmi_gain"] = told["nmi"] - model.trail.told(0).get("nmi", math.nan)
         if not has_identities(data.data):
-            ctx.progress.say("the pictures have no identities: clusters are reported, and no ranking")
+            if ctx.stage == "test":
+                ctx.progress.say("the pictures have no identities: clusters are reported, and no ranking")
             found = cluster(ctx, model, data, _ways(ctx.config.labels), ctx.config.data.each)[0]
             return {"map": math.nan, **found.quality()}
         queries, gallery = judged(data.data)
