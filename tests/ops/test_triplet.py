@@ -8,21 +8,23 @@ import torch
 from vergence.ops.triplet import batch_hard
 
 
-def by_loops(features, identities, margin):
+def by_loops(features, identities, margin, power=1):
     total = 0.0
     for anchor, own in enumerate(identities):
         far = [torch.dist(features[anchor], f) for f, other in zip(features, identities, strict=True) if other == own]
         near = [torch.dist(features[anchor], f) for f, other in zip(features, identities, strict=True) if other != own]
-        total = total + torch.relu(max(far) - min(near) + margin)
+        total = total + torch.relu(max(far) ** power - min(near) ** power + margin)
     return total / len(identities)
 
 
+@pytest.mark.parametrize("squared", [False, True])
 @pytest.mark.parametrize("margin", [0.0, 0.3, 5.0])
-def test_it_is_the_mean_over_anchors_of_the_hardest_triplet_forward_and_backward(margin):
+def test_it_is_the_mean_over_anchors_of_the_hardest_triplet_forward_and_backward(margin, squared):
     source = torch.Generator().manual_seed(0)
     identities = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2])
     features = torch.randn(8, 5, generator=source, dtype=torch.float64).requires_grad_()
-    ours, theirs = batch_hard(features, identities, margin), by_loops(features, identities.tolist(), margin)
+    ours = batch_hard(features, identities, margin, squared)
+    theirs = by_loops(features, identities.tolist(), margin, 2 if squared else 1)
     torch.testing.assert_close(ours, theirs)
     grads = [torch.autograd.grad(loss, features, retain_graph=True)[0] for loss in (ours, theirs)]
     torch.testing.assert_close(*grads)

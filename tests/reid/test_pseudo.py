@@ -110,3 +110,16 @@ def test_identical_pictures_and_too_many_clusters():
     assert dense_regions(same, 3).labels.shape == (6,)
     with pytest.raises(ValueError, match="7 clusters"):
         two_stage(same, 7, 3, 2, seeded())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_plain_forms_and_public_steps_give_the_same_claims(seed):
+    from vergence.ops.kmeans import kmeans
+    from vergence.reference.clusters import claims, public_claims
+    from vergence.reid.pseudo import claimed_by_neighbourhoods
+
+    points, _ = people(6, 7, 0.8, camera=0.5, seed=seed)
+    centres = kmeans(points, 8, seeded()).centres
+    plain = claims(points.numpy(), centres.numpy(), 4, 5)
+    assert public_claims(points.numpy(), centres.numpy(), 4, 5) == plain == by_definition(points, centres, 4, 5)
+    assert claimed_by_neighbourhoods(points, centres, 4, 5).claims.tolist() == [len(by) for by in plain]

@@ -72,14 +72,18 @@ def euclidean_top(descriptors: Tensor, count: int, top: int, generator: torch.Ge
 def two_stage(
     descriptors: Tensor, count: int, top: int, k: int, generator: torch.Generator, fuzzy: bool = False
 ) -> Pseudo:
-    """Each of ``count`` centres claims the ``top`` pictures whose neighbourhoods overlap most with its own; those
-    claimed once are kept (Algorithm 1). ``fuzzy`` takes the weighted and widened neighbourhoods of Zhong et al.
+    """k-means gives ``count`` centres, which claim pictures by :func:`claimed_by_neighbourhoods` (Algorithm 1)."""
+    return claimed_by_neighbourhoods(descriptors, kmeans(descriptors, count, generator).centres, top, k, fuzzy)
+
+
+def claimed_by_neighbourhoods(descriptors: Tensor, centres: Tensor, top: int, k: int, fuzzy: bool = False) -> Pseudo:
+    """Each of the ``centres`` (M, D) claims the ``top`` pictures whose neighbourhoods overlap most with its own; those
+    claimed once are kept. ``fuzzy`` takes the weighted and widened neighbourhoods of Zhong et al.
 
     Centres are no pictures: neighbourhoods of size ``k`` are those of pictures and centres together, each point its own
     neighbour too. Pictures whose neighbourhood is disjoint are never claimed; ties go to the nearer one.
     """
-    pictures = len(descriptors)
-    centres = kmeans(descriptors, count, generator).centres
+    pictures, count = len(descriptors), len(centres)
     together = torch.cat([descriptors, centres])
     near = neighbours(together, min(k + 1, len(together)))
     sets = encoded(together, near, near.places.shape[1] - 1) if fuzzy else reciprocal(near, near.places.shape[1])
