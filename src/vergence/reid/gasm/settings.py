@@ -95,15 +95,17 @@ class Pictures(PersonView):
     people: int = 64
     """embedded: number of training identities; half as many for validation and test."""
     shots: int = 2
-    """embedded: pictures of each person by each of the 4 cameras."""
+    """embedded: pictures of each person by each camera."""
+    cameras: int = 4
+    """embedded: number of cameras."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 2 <= self.people <= 10_000 or not 1 <= self.shots <= 100 or self.each < 1:
-            raise VergenceError(
-                "embedded data has 2 to 10000 people in 1 to 100 shots, and batches at least 1 picture each; got "
-                f"{self.people}, {self.shots} and {self.each}"
-            )
+        for name, (least, most) in {"people": (2, 10_000), "shots": (1, 100), "cameras": (2, 100)}.items():
+            if not least <= getattr(self, name) <= most:
+                raise VergenceError(f"embedded data has {least} to {most} {name}, got {getattr(self, name)}")
+        if self.each < 1:
+            raise VergenceError(f"batches have at least 1 picture of each identity, got {self.each}")
 
 
 @dataclass(frozen=True)
@@ -282,13 +284,19 @@ SETTINGS = Settings(
         "paper-msmt17": Published({"classes": 1041}, _OUTPUT, counted(1041)),
     },
     learns=Learns(
-        "mask",
+        "pose",
         steps=12,
-        share=0.95,
+        share=0.8,
         changes={
-            "data.people": 4, "data.shots": 1, "data.height": 48, "data.width": 24, "train.batch": 8, "data.each": 2,
+            "data.people": 4,
+            "data.shots": 1,
+            "data.cameras": 2,
+            "data.height": 40,
+            "data.width": 16,
+            "data.each": 2,
+            "train.batch": 8,
             "train.optimiser.schedule.warmup": 2,
         },
     ),
     minutes=0.6,
-)  # fmt: skip
+)

@@ -50,7 +50,9 @@ class GASMSystem(System[Config, Facts, SaliencyNetwork, Viewed, predict.Compared
             asked.source,
             self.layouts,
             split,
-            embedded=lambda: population(people, asked.height, asked.width, split, shots=asked.shots, hiding="queries"),
+            embedded=lambda: population(
+                people, asked.height, asked.width, split, tuple(range(asked.cameras)), asked.shots, "queries"
+            ),
         )
         if split != "train":
             return Viewed(pictures, asked)
