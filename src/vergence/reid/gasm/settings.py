@@ -284,9 +284,9 @@ SETTINGS = Settings(
         "paper-msmt17": Published({"classes": 1041}, _OUTPUT, counted(1041)),
     },
     learns=Learns(
-        "pose",
+        "identity",
         steps=12,
-        share=0.8,
+        share=0.7,
         changes={
             "data.people": 4,
             "data.shots": 1,
