@@ -144,16 +144,19 @@ def extra_parameters(evidence: Evidence) -> float:
 
 def candidates_are_compared_fully(_: Evidence) -> float:
     """With every picture among the candidates, the distances of the whole matrix; and with some of them, candidates
-    come first with the same distance."""
-    queries, gallery = (
+    come first with the same distance; for fewer queries than gallery pictures, and for more."""
+    three, seven = (
         Described(_unit(n, 6, seed=f"p{n}"), _unit(n, 8, 6, seed=f"l{n}"), _weights(n, 8, seed=f"s{n}")) for n in (3, 7)
     )
-    whole = pair_distances(Matching(), queries, gallery)
-    every = pair_distances(Matching(), queries, gallery, torch.ones(3, 7, dtype=torch.bool))
-    close = uniform(3, 7, seed="close") < 0.5
-    some = pair_distances(Matching(), queries, gallery, close)
-    behind = float(some[close].max() - some[~close].min())
-    return max(apart(every, whole), apart(some[close], whole[close]), behind)
+    worst = -2.0
+    for queries, gallery in ((three, seven), (seven, three)):
+        whole = pair_distances(Matching(), queries, gallery)
+        every = pair_distances(Matching(), queries, gallery, torch.ones_like(whole, dtype=torch.bool))
+        close = uniform(*whole.shape, seed="close") < 0.5
+        some = pair_distances(Matching(), queries, gallery, close)
+        behind = float(some[close].max() - some[~close].min())
+        worst = max(worst, apart(every, whole), apart(some[close], whole[close]), behind)
+    return worst
 
 
 # The matching check ---------------------------------------------------------------------------------------------------

@@ -140,8 +140,14 @@ def pair_distances(matching: Matching, queries: Described, gallery: Described, c
     if close is None:
         return (1 - matching.share) * whole + matching.share * local_distances(matching.local, queries, gallery)
     far = whole + FARTHEST
-    for place in close.any(0).nonzero()[:, 0].tolist():
-        rows = close[:, place].nonzero()[:, 0]
-        asked, one = Described(*(x[rows] for x in queries)), Described(*(x[place : place + 1] for x in gallery))
-        far[rows, place] = pair_distances(matching, asked, one)[:, 0]
+    if len(close) <= close.shape[1]:  # a call for each query, or for each gallery picture: whatever is less
+        for row, others in enumerate(close):
+            far[row, others] = pair_distances(matching, _of(queries, [row]), _of(gallery, others))[0]
+    else:
+        for place, rows in enumerate(close.mT):
+            far[rows, place] = pair_distances(matching, _of(queries, rows), _of(gallery, [place]))[:, 0]
     return far
+
+
+def _of(pictures: Described, places: Tensor | list[int]) -> Described:
+    return Described(*(x[places] for x in pictures))
