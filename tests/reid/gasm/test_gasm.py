@@ -258,3 +258,5 @@ def test_pictures_show_parts_maps_and_lists(tmp_path):
     assert [artifact.path.name for artifact in drawn] == ["parts.png", "saliency.png", "matches.png"]
     with Image.open(drawn[0].path) as picture:
         assert picture.size == (960, 640)
+        quarters = np.asarray(picture.convert("L"), float).reshape(2, 320, 2, 480).std((1, 3))
+    assert quarters.min() > 10  # a comparison in each

@@ -97,4 +97,4 @@ def test_what_is_ignored_becomes_dark_and_grey():
     saliency[0] = 1
     drawn = shaded(picture, saliency)
     assert torch.allclose(drawn[:, 0, 0], torch.tensor([1.0, 0, 0]))
-    assert torch.allclose(drawn[:, -1, 0], torch.full((3,), 0.35 / 3), atol=1e-6)
+    assert torch.allclose(drawn[:, -1, 0], torch.full((3,), 0.1), atol=1e-6)

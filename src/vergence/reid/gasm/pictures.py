@@ -45,10 +45,10 @@ class Pair:
 
 def shaded(picture: Tensor, saliency: Tensor) -> Tensor:
     """A picture (3, H, W) that is dark and grey where the saliency (rows, columns) is low."""
-    kept = (saliency / saliency.max().clamp(min=1e-9)).clamp(0, 1)[None, None]
-    kept = F.interpolate(kept, picture.shape[-2:], mode="bilinear", align_corners=False)[0].sqrt()
+    kept = (1.4 * saliency / saliency.max().clamp(min=1e-9)).clamp(0, 1)[None, None]
+    kept = F.interpolate(kept, picture.shape[-2:], mode="bilinear", align_corners=False)[0]
     grey = picture.mean(0, keepdim=True)
-    return kept * picture + (1 - kept) * 0.35 * grey
+    return kept * picture + (1 - kept) * 0.3 * grey
 
 
 def chosen(saliency: Tensor, count: int) -> list[tuple[int, int]]:
@@ -84,8 +84,8 @@ def draw_pair(axis: Any, pair: Pair, lines: int) -> None:
         x1, y1 = at(*divmod(int(pair.places[row, column]), columns), match.shape[2])
         x1 += query.shape[2] + gap
         colour = _colour(float(pair.distances[row, column]))
-        axis.plot([x0, x1], [y0, y1], color="white", linewidth=2.6, alpha=0.7, solid_capstyle="round")
-        axis.plot([x0, x1], [y0, y1], "o-", color=colour, linewidth=1.5, markersize=3.5)
+        axis.plot([x0, x1], [y0, y1], color="white", linewidth=3.6, alpha=0.75, solid_capstyle="round")
+        axis.plot([x0, x1], [y0, y1], "o-", color=colour, linewidth=2.0, markersize=4.5)
     axis.set_title(pair.title, fontsize=9)
 
 
@@ -168,7 +168,7 @@ def _comparisons(
     """Four queries with their nearest picture, 3:2."""
     raw = data.data
     drawn = figure(9.6, 6.4, dpi=100)
-    axes = drawn.subplots(2, 2, squeeze=False).flat
+    axes = list(drawn.subplots(2, 2, squeeze=False).flat)
     for axis in axes:
         axis.set_axis_off()
     for axis, index, place in zip(axes, asked, near[1][:, 0].tolist(), strict=False):

@@ -177,7 +177,7 @@ PRESETS = {
         matching=Matching(compare=True),
         data=Pictures(height=96, width=48, pad=4, mean=(0.4, 0.4, 0.4), std=(0.25, 0.25, 0.25)),
         train=Training(
-            steps=240,
+            steps=180,
             batch=64,
             evaluate_every=0,
             optimiser=Optimiser("adamw", lr=3e-3, weight_decay=0.05, schedule=Schedule("cosine", warmup=20)),
@@ -188,15 +188,15 @@ PRESETS = {
     "paper-msmt17": _published("msmt17:data"),
 }
 
-_UNTAUGHT = {"losses.mask": 0.0, "losses.pose": 0.0}
 _ALONE = {"matching.local": "none"}
+_OTHER = {"matching.compare": False}
 VARIANTS = {
     "gasm": Variant("GASM"),
     "baseline": Variant("Baseline: averages", {"model.saliency": "none", **_ALONE}),
-    "mask": Variant("GASM, mask only", {"model.saliency": "mask", "losses.pose": 0.0}),
-    "pose": Variant("GASM, pose only", {"model.saliency": "pose", "losses.mask": 0.0}),
-    "self-attention": Variant("saliency without teachers", _UNTAUGHT),
-    "product": Variant("GASM, product of mask and pose", {"model.saliency": "product"}, headline=False),
+    "mask": Variant("GASM, mask only", {"model.saliency": "mask", "losses.pose": 0.0, **_OTHER}),
+    "pose": Variant("GASM, pose only", {"model.saliency": "pose", "losses.mask": 0.0, **_OTHER}),
+    "self-attention": Variant("saliency without teachers", {"losses.mask": 0.0, "losses.pose": 0.0, **_OTHER}),
+    "product": Variant("GASM, product of mask and pose", {"model.saliency": "product", **_OTHER}, headline=False),
     "global": Variant("saliency-pooled features alone", _ALONE, headline=False),
     "unweighted": Variant("matching without saliency", {"matching.local": "unweighted"}, headline=False),
     "local": Variant("GASM without the global distance", {"matching.share": 1.0}, headline=False),
