@@ -73,6 +73,25 @@ def csalr(folder: Path) -> dict[str, Any]:
     return {"query": [query], "gallery": [picture(folder / f"shot-{p:02d}.jpg", found.pictures[p]) for p in places]}
 
 
+def gasm(folder: Path) -> dict[str, Any]:
+    """A rendered person of whom half is hidden, and pictures of six people by other cameras."""
+    from vergence.reid.crowds import population
+
+    data = catalogue.load("gasm").configure("tiny").data
+    found = population(data.people // 2, data.height, data.width, "test", shots=data.shots, hiding="queries")
+    hidden = (found.joints[: found.queries, :, 2] == 0).float().mean(1)
+    asked = int((hidden - 0.45).abs().argmin())
+    who = [found.identities[asked], *(i for i in range(1, 7) if i != found.identities[asked])][:6]
+    places = [
+        place
+        for place in range(found.queries, len(found))
+        if found.identities[place] in who and found.cameras[place] != found.cameras[asked]
+    ]
+    query = picture(folder / "hidden.jpg", found.pictures[asked])
+    shots = [picture(folder / f"shot-{n:02d}.jpg", found.pictures[place]) for n, place in enumerate(places[::2])]
+    return {"query": [query], "gallery": shots, "top": 6}
+
+
 def lattqe(folder: Path) -> dict[str, Any]:
     """Views of five photographs of scikit-image, all in the public domain (CC0 or NASA)."""
     from skimage import data
@@ -198,6 +217,7 @@ WRITERS: tuple[Callable[[Path], dict[str, Any]], ...] = (
     patchwise,
     deepcover,
     csalr,
+    gasm,
     lattqe,
     lineintegral,
     sesiam,
