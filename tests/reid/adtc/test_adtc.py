@@ -20,8 +20,9 @@ from vergence.core.files import save_tensors
 from vergence.core.progress import Progress
 from vergence.engine.execute import execute
 from vergence.engine.weights import identify, load_model, metadata
+from vergence.nn.resnet import load_imagenet
 from vergence.reading.weights import load_tensors
-from vergence.reid.adtc.model import build, load_backbone
+from vergence.reid.adtc.model import build
 from vergence.reid.adtc.pictures import cluster_rows, followed, shown_rounds
 from vergence.reid.adtc.settings import Config, Facts, Labelling, ModelConfig, Pictures
 from vergence.reid.pseudo import Pseudo
@@ -190,12 +191,12 @@ def test_the_descriptor_is_the_normalised_maximum_of_the_attended_map(stride):
 def test_imagenet_weights_must_fit():
     network = build(ModelConfig("resnet-tiny"), 0, 0, 0)
     state = dict(build(ModelConfig("resnet-tiny"), 0, 0, 0).backbone.state_dict())
-    assert "ImageNet" in load_backbone(network, state)
+    assert "ImageNet" in load_imagenet(network.backbone, state)
     torch.testing.assert_close(network.backbone.conv1.weight, state["conv1.weight"])
     with pytest.raises(VergenceError, match="expected a ResNet"):
-        load_backbone(network, {})
+        load_imagenet(network.backbone, {})
     with pytest.raises(VergenceError, match="of shape"):
-        load_backbone(network, {**state, "conv1.weight": torch.zeros(1)})
+        load_imagenet(network.backbone, {**state, "conv1.weight": torch.zeros(1)})
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import torch.nn.functional as F
 
 from vergence.core.errors import VergenceError
 from vergence.nn import ResNet
+from vergence.nn.resnet import load_imagenet
 from vergence.reid.gasm.exact import matched
-from vergence.reid.gasm.model import Described, build, described, load_backbone, pair_distances
+from vergence.reid.gasm.model import Described, build, described, pair_distances
 from vergence.reid.gasm.pictures import chosen, shaded
 from vergence.reid.gasm.settings import Matching, ModelConfig
 
@@ -71,12 +72,12 @@ def test_the_saliency_of_the_gallery_does_not_count():
 def test_imagenet_weights_must_fit():
     net = network()
     state = ResNet(10, (1, 1, 1), "basic", (24, 48, 96), last_stride=1).state_dict()
-    assert "ImageNet" in load_backbone(net, state)
+    assert "ImageNet" in load_imagenet(net.backbone, state)
     assert torch.equal(net.backbone.conv1.weight, state["conv1.weight"])
     with pytest.raises(VergenceError, match="have no 'conv1.weight'"):
-        load_backbone(net, {})
+        load_imagenet(net.backbone, {})
     with pytest.raises(VergenceError, match="of shape"):
-        load_backbone(net, state | {"conv1.weight": torch.zeros(1)})
+        load_imagenet(net.backbone, state | {"conv1.weight": torch.zeros(1)})
 
 
 def test_whoever_is_not_hidden_is_found_by_every_saliency():

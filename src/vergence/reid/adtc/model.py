@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vergence.core.errors import VergenceError
 from vergence.nn.resnet import ResNet
 from vergence.nn.voxel_attention import CBAM, Halves, VoxelAttention
 from vergence.reid.adtc.settings import ModelConfig
@@ -70,20 +69,3 @@ def build(model: ModelConfig, classes: int, rounds: int, pictures: int) -> ReidN
     network = ReidNetwork(model, classes, rounds, pictures)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
-
-
-def load_backbone(network: ReidNetwork, state: Mapping[str, Tensor]) -> str:
-    """Loads ImageNet weights with torchvision's names; every tensor but the classifier's must be there and fit."""
-    expected = network.backbone.state_dict()
-    for name, tensor in expected.items():
-        weight = state.get(name)
-        if weight is None and name.endswith("num_batches_tracked"):  # absent from old files
-            continue
-        if weight is None:
-            raise VergenceError(f"the weights have no {name!r}: expected a ResNet under torchvision's names")
-        if weight.shape != tensor.shape:
-            raise VergenceError(
-                f"the weights have {name!r} of shape {tuple(weight.shape)}, expected {tuple(tensor.shape)}"
-            )
-    network.backbone.load_state_dict({name: state.get(name, tensor) for name, tensor in expected.items()})
-    return "the backbone starts from ImageNet weights, the rest is new"

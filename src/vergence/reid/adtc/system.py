@@ -19,10 +19,11 @@ from vergence.contract.training import Phase
 from vergence.core.errors import VergenceError
 from vergence.data.layouts import read
 from vergence.metrics.ranking import Taken
+from vergence.nn.resnet import load_imagenet
 from vergence.ops.triplet import batch_hard
 from vergence.reid.adtc import predict
 from vergence.reid.adtc.claims import CLAIMS
-from vergence.reid.adtc.model import ReidNetwork, build, load_backbone
+from vergence.reid.adtc.model import ReidNetwork, build
 from vergence.reid.adtc.pictures import Ctx, draw
 from vergence.reid.adtc.predict import Matches
 from vergence.reid.adtc.settings import SETTINGS, Config, Facts, Inputs, Labelling
@@ -93,7 +94,7 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
         return {"range": [0, 1], "resize": [data.height, data.width], "mean": data.mean, "std": data.std}
 
     def load_pretrained(self, config: Config, model: ReidNetwork, state: Mapping[str, Any]) -> str:
-        return load_backbone(model, state)
+        return load_imagenet(model.backbone, state)
 
     # Training ---------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.core.errors import VergenceError
 from vergence.metrics.ranking import distances
 from vergence.nn import ResNet
 from vergence.nn.saliency import Saliency, SaliencyHead, fused, saliency_pool
@@ -98,23 +97,6 @@ def build(model: ModelConfig, classes: int) -> SaliencyNetwork:
 def described(network: SaliencyNetwork, images: Tensor) -> Described:
     """What is compared of pictures (B, 3, H, W), in float32."""
     return Described(*(tensor.float() for tensor in network(images)))
-
-
-def load_backbone(network: SaliencyNetwork, state: Mapping[str, Tensor]) -> str:
-    """Loads ImageNet weights with torchvision's names; every tensor but the classifier's must be there and fit."""
-    expected = network.backbone.state_dict()
-    for name, tensor in expected.items():
-        weight = state.get(name)
-        if weight is None and name.endswith("num_batches_tracked"):  # absent from old files
-            continue
-        if weight is None:
-            raise VergenceError(f"the weights have no {name!r}: expected a ResNet under torchvision's names")
-        if weight.shape != tensor.shape:
-            raise VergenceError(
-                f"the weights have {name!r} of shape {tuple(weight.shape)}, expected {tuple(tensor.shape)}"
-            )
-    network.backbone.load_state_dict({name: state.get(name, tensor) for name, tensor in expected.items()})
-    return "the backbone starts from ImageNet weights, the rest is new"
 
 
 # Distances ------------------------------------------------------------------------------------------------------------

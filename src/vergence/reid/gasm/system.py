@@ -17,13 +17,14 @@ from vergence.contract.system import System
 from vergence.core.errors import VergenceError
 from vergence.data.layouts import read, share
 from vergence.metrics.ranking import Ranked, distances, rank
+from vergence.nn.resnet import load_imagenet
 from vergence.nn.saliency import map_loss
 from vergence.ops.triplet import batch_hard
 from vergence.reid.crowds import Population, population
 from vergence.reid.data import LAYOUTS, Balanced, Viewed, judged
 from vergence.reid.gasm import predict
 from vergence.reid.gasm.claims import CLAIMS
-from vergence.reid.gasm.model import Described, SaliencyNetwork, build, described, load_backbone, pair_distances
+from vergence.reid.gasm.model import Described, SaliencyNetwork, build, described, pair_distances
 from vergence.reid.gasm.pictures import draw
 from vergence.reid.gasm.settings import COMPARED, SETTINGS, Config, Facts, Inputs, Matching, compared_by
 from vergence.reid.protocol import rank_people, scores_of
@@ -75,7 +76,7 @@ class GASMSystem(System[Config, Facts, SaliencyNetwork, Viewed, predict.Compared
         return {"range": [0, 1], "resize": [data.height, data.width], "mean": data.mean, "std": data.std}
 
     def load_pretrained(self, config: Config, model: SaliencyNetwork, state: Mapping[str, Any]) -> str:
-        return load_backbone(model, state)
+        return load_imagenet(model.backbone, state)
 
     # Training ---------------------------------------------------------------------------------------------------------
 
