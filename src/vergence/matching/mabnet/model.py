@@ -59,7 +59,7 @@ class ConvNorm(nn.Module):
     def convolved(self, x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
         if self.transposed:
             return F.conv_transpose3d(x, kernel, bias, self.stride, self.padding, output_padding=1)
-        if self.dims == 3 and _by_onednn(x):
+        if self.dims == 3 and _by_onednn(x, kernel):
             steps = [self.stride] * 3
             return torch.mkldnn_convolution(x, kernel, bias, self.padding, steps, self.dilation, self.groups)
         convolve: Any = F.conv2d if self.dims == 2 else F.conv3d
@@ -83,11 +83,12 @@ class ConvNorm(nn.Module):
         return self._kept(make, *sources, kind=kind)
 
 
-def _by_onednn(x: Tensor) -> bool:
+def _by_onednn(x: Tensor, kernel: Tensor) -> bool:
     """Whether to ask for oneDNN's convolution: for a single small volume PyTorch chooses one that is several times as
     slow and unfolds the volume in memory."""
     plain = x.device.type == "cpu" and x.dtype == torch.float32 and torch.backends.mkldnn.is_available()
-    return plain and len(x) == 1 and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    learning = torch.is_grad_enabled() and (x.requires_grad or kernel.requires_grad)
+    return plain and len(x) == 1 and not learning and not torch.compiler.is_compiling()
 
 
 class VolumeNorm(ConvNorm):
