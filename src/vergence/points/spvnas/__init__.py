@@ -8,7 +8,7 @@ ABOUT = About(
     authors=("Haotian Tang", "Zhijian Liu", "Shengyu Zhao", "Yujun Lin", "Ji Lin", "Hanrui Wang", "Song Han"),
     venue="ECCV 2020",
     tasks=("semantic segmentation",),
-    brief="a class for every point of a LiDAR sweep",
+    brief="a class per point of a LiDAR sweep",
     summary=(
         "A sparse-voxel U-Net labels every point of a large LiDAR sweep; a cheap branch of points beside it (SPVConv) "
         "keeps small objects visible. A supernet whose parts share their weights holds millions of such networks, and "

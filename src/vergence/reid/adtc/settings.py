@@ -278,8 +278,8 @@ SETTINGS = Settings(
     },
     learns=Learns(
         "identity",
-        steps=14,
-        share=0.75,
+        steps=40,
+        share=0.9,
         changes={
             "data.people": 3, "data.known": 3, "data.shots": 2, "data.height": 32, "data.width": 16, "labels.rounds": 2,
             "labels.clusters": 6, "labels.top": 3, "labels.k": 4, "pretrain.batch": 12, "adapt.batch": 16,
