@@ -262,7 +262,6 @@ def test_large_frames_are_refused_before_they_take_memory(pair, tmp_path):
         predict.between(ctx, network(), *torch.zeros(2, 3, 48, 64, dtype=torch.uint8))
 
 
-@pytest.mark.skipif(not catalogue.starters("pyramidflow"), reason="there are no starter weights yet")
 def test_starter_weights_follow_a_photograph(tmp_path, capsys):
     """A photograph that no training saw, moved by a few pixels: nearly all of the motion is found."""
     from vergence.data.photographs import photograph
