@@ -348,8 +348,7 @@ def test_the_loss_it_names_falls_as_it_says(name, trained):
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_run_stopped_with_workers_goes_on_to_the_bits_of_one_without(name, tmp_path):
-    """And nothing is written outside the folder of a run, but rendered data and compiled kernels, which are kept for the
-    next one."""
+    """And nothing is written outside the folder of a run, but rendered data and compiled kernels, kept for the next."""
     system = catalogue.load(name)
     variant = next(iter(system.variants))
     whole = start(name, _short(system, 3), tmp_path / "whole", variant)

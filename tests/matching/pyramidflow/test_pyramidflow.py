@@ -10,7 +10,6 @@ from PIL import Image
 
 import vergence
 from matching.pyramidflow import fixtures
-from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.context import Context
 from vergence.contract.identity import Identity
