@@ -50,7 +50,8 @@ CLAIMS = (
         {"paper": 21_778_003, "paper/minkunet": 21_723_315, "paper-0.64": 8_793_617, "paper-0.5": 5_449_267},
         "21.8 M, 21.7 M, 8.8 M, 5.5 M"),
     Claim("branch-cost", "The point branch, with all points, takes less than a tenth of SPVCNN's multiply-adds "
-          "(a limit set after 7.2 % was measured; the paper says 4 %, with a point per voxel).", "Sec. 3.2", "exact", exact.points_cost_little, 10.0, "below", unit="%", paper="4 %, a point per voxel"),
+          "(a limit set after 7.2 % was measured; the paper says 4 %, with a point per voxel).",
+          "Sec. 3.2", "exact", exact.points_cost_little, 10.0, "below", unit="%", paper="4 %, a point per voxel"),
     Claim("up-cost", "Of a network built by hand, the way up takes most multiply-adds.", "Sec. 5.4", "exact",
           exact.going_up_costs_most, 70.0, "at least", unit="%", paper="77 %"),
     above("points-help-small", "The point branch helps small classes (mean IoU of people, bicycles, poles, ...).",
