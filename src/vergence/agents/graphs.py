@@ -11,11 +11,11 @@ from torch import Tensor
 
 from vergence.ops.box_pairs import all_pairs, box_shapes, pair_features
 
-EdgeKind = Literal["paper", "code"]
-EDGES = {"paper": 5, "code": 10}
+EdgeKind = Literal["paper", "log", "code"]
+EDGES = {"paper": 5, "log": 5, "code": 10}
 """Numbers per edge."""
 EDGE_NAMES = ("distance", "direction", "direction", "overlap", "size ratio")
-"""What the numbers of a ``paper`` edge are about."""
+"""What the five numbers of an edge are about."""
 
 
 class Objects(NamedTuple):
@@ -102,7 +102,7 @@ class Wiring:
     """How objects become a graph."""
 
     edges: EdgeKind = "paper"
-    """Eq. 16, or the ten numbers of the authors' code."""
+    """Eq. 16, the same with the logarithm of the ratio of areas, or the ten numbers of the authors' code."""
     person: int = -1
     """The class that every edge must come from (the human-object graph); -1 for all pairs."""
 
@@ -115,8 +115,18 @@ class Wiring:
         nodes = torch.cat([box_shapes(objects.boxes, objects.height, objects.width), objects.chances], 1)
         owner = torch.zeros(index.shape[1], dtype=torch.long, device=index.device)
         counts = torch.tensor([len(objects.boxes)], device=index.device)
-        edges = pairs if self.edges == "paper" else as_in_code(pairs)
+        edges = {"paper": _itself, "log": with_logarithm, "code": as_in_code}[self.edges](pairs)
         return Graphs(nodes, objects.features.to(nodes.dtype), edges, index, owner, counts)
+
+
+def _itself(pairs: Tensor) -> Tensor:
+    return pairs
+
+
+def with_logarithm(pairs: Tensor) -> Tensor:
+    """Eq. 16 with the logarithm of the ratio of areas, so that it has the same size in both directions."""
+    ratio = pairs[:, 4:].clamp(min=torch.finfo(pairs.dtype).tiny)
+    return torch.cat([pairs[:, :4], ratio.log()], 1)
 
 
 def as_in_code(pairs: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8
 """How values are stored, by the type of an element."""
 CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 """What values are, by the class of an array; small integers are stored in fewer bytes than theirs."""
-_COMPLEX = 0x0800
+COMPLEX = 0x0800
 Order = Literal["<", ">"]
 
 
@@ -88,7 +88,7 @@ def _add(arrays: dict[str, Any], body: bytes, order: Order, names: Sequence[str]
         return
     word = struct.unpack(f"{order}I", flags[:4])[0]
     kind = word & 0xFF
-    if kind not in CLASSES or word & _COMPLEX:
+    if kind not in CLASSES or word & COMPLEX:
         raise ValueError(f"{text!r} is not an array of real numbers")
     shape = np.frombuffer(dimensions, f"{order}i4").tolist()
     if len(shape) < 2 or min(shape) < 0:

@@ -13,7 +13,7 @@ import numpy as np
 from vergence.core.errors import VergenceError
 from vergence.reading.budget import within
 from vergence.reading.files import read_bytes, refusing
-from vergence.reading.matlab import CLASSES, COMPRESSED, HEAD, MATRIX, NUMBERS, WHAT, Order, elements, unpacked
+from vergence.reading.matlab import CLASSES, COMPLEX, COMPRESSED, HEAD, MATRIX, NUMBERS, WHAT, Order, elements, unpacked
 
 _CELL, _STRUCT, _TEXT = 1, 2, 4
 _ENCODINGS = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16"}
@@ -58,7 +58,8 @@ def _value(body: bytes, order: Order, path: Path) -> Any:
         return np.zeros((0, 0))
     parts = elements(body, order)
     flags, dimensions, _ = (next(parts, (0, b""))[1] for _ in range(3))
-    kind = struct.unpack(f"{order}I", flags[:4])[0] & 0xFF
+    word = struct.unpack(f"{order}I", flags[:4])[0]
+    kind = word & 0xFF
     shape = np.frombuffer(dimensions, f"{order}i4").tolist()
     if len(shape) < 2 or min(shape) < 0:
         raise ValueError(f"an array has the shape {shape}")
@@ -75,8 +76,8 @@ def _value(body: bytes, order: Order, path: Path) -> Any:
         encoding = _ENCODINGS[stored]
         text = values.decode(encoding + ("-le" if order == "<" else "-be") if encoding == "utf-16" else encoding)
         return text if shape[0] <= 1 else ["".join(text[row :: shape[0]]) for row in range(shape[0])]
-    if kind not in CLASSES or stored not in NUMBERS:
-        raise ValueError("it holds something other than structures, cells, text and numbers")
+    if kind not in CLASSES or stored not in NUMBERS or word & COMPLEX:
+        raise ValueError("it holds something other than structures, cells, text and real numbers")
     array = np.frombuffer(values, order + NUMBERS[stored])
     if len(array) != count:
         raise ValueError(f"an array has {len(array)} values for the shape {tuple(shape)}")

@@ -8,7 +8,7 @@ ABOUT = About(
     authors=("Federico Baldassarre", "Kevin Smith", "Josephine Sullivan", "Hossein Azizpour"),
     venue="ECCV 2020",
     tasks=("visual relationship detection", "human-object interaction"),
-    brief="which two objects made a network say “holding”",
+    brief="relations of objects, with reasons",
     summary=(
         "A graph network over the detected objects of a picture learns which predicates (on, holding, rides, ...) "
         "occur in it, from labels of whole pictures alone. Its gradients with respect to objects and pairs then tell "

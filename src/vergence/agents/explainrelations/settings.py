@@ -27,8 +27,9 @@ class ModelConfig:
     kernels: int = 0
     """graph, supervised: kernels of the two convolutions on region features (0: as many as the features have
     channels)."""
-    edges: Literal["paper", "code"] = "paper"
-    """Numbers of an edge: the five of Eq. 16, or the ten of the authors' code."""
+    edges: Literal["paper", "log", "code"] = "paper"
+    """Numbers of an edge: the five of Eq. 16, the same with the logarithm of the ratio of areas, or the ten of the
+    authors' code."""
     body: Literal["small", "resnext50"] = "resnext50"
     """cnn: a small network, or ResNeXt-50 32x4d."""
 
@@ -190,6 +191,7 @@ PRESETS = {
 }
 VARIANTS = {
     "explained": Variant("explained, normalised", {"explain.mode": "normalised"}),
+    "log-ratio": Variant("explained, log of the area ratio", {"explain.mode": "normalised", "model.edges": "log"}),
     "supervised": Variant("supervised by pairs", {"model.network": "supervised"}),
     "gradcam": Variant("CNN and Grad-CAM", {"model.network": "cnn"}),
     "paper-score": Variant("explained, score as printed", {"explain.mode": "paper"}, headline=False),
@@ -209,6 +211,7 @@ METRICS = {
     "unordered": Metric("R@x unordered", "%"),
     "best": Metric("best pair", "%"),
     "best_unordered": Metric("best pair unordered", "%"),
+    "direction": Metric("direction right", "%"),
     "phrase": Metric("phrase R@x", "%"),
     "map": Metric("mAP", "%"),
     "rare": Metric("mAP rare", "%"),
@@ -224,9 +227,10 @@ METRICS = {
     "logit": Metric("R@x logit", "%"),
     "normalised": Metric("R@x normalised", "%"),
     "frequency": Metric("R@x prior", "%"),
-    "nodes": Metric("R@x nodes", "%"),
-    "edges": Metric("R@x edges", "%"),
     "random": Metric("R@x random", "%"),
+    "pair_nodes": Metric("best pair unordered, nodes", "%"),
+    "pair_edges": Metric("best pair unordered, edges", "%"),
+    "pair_random": Metric("best pair unordered, random", "%"),
     "predicates": Metric("predicates in top 5", "%"),
     "accuracy": Metric("label accuracy", "%"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -54,7 +55,7 @@ OTHERS = {
     "edges": Reading("normalised", "edges"),
     "random": Reading("normalised", "random"),
 }
-"""Other ways to score the triplets of the same network, each a metric."""
+"""Other ways to score the triplets of the same network, each with metrics of its own."""
 
 
 class ExplainRelations(System[Config, Facts, Model, Pictures, Relations]):
@@ -151,8 +152,13 @@ class ExplainRelations(System[Config, Facts, Model, Pictures, Relations]):
                 new = {triplet for triplet in precisions if triplet not in seen}
                 scores["zero"] = protocol.recall_at(own, few, threshold=asked.overlap, among=new)
                 scores["zero_more"] = protocol.recall_at(own, many, threshold=asked.overlap, among=new)
+        # Of the pairs that are right but for their direction; a predicate that goes both ways is always right.
+        scores["direction"] = 100 * scores["best"] / scores["best_unordered"] if scores["best_unordered"] else math.nan
         for name, some in by_name.items():
-            scores[name] = protocol.recall_at(some, few, threshold=asked.overlap)
+            if name in ("nodes", "edges", "random"):
+                scores[f"pair_{name}"] = protocol.best_pair(some, False, asked.overlap)
+            if name not in ("nodes", "edges"):
+                scores[name] = protocol.recall_at(some, few, threshold=asked.overlap)
         return scores | _labels(torch.cat([row[1] for row in rows]), torch.cat([row[2] for row in rows]))
 
     def slice(self, data: Pictures) -> Pictures:
