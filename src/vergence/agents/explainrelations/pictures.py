@@ -62,8 +62,8 @@ def draw_arrows(axes: Any, boxes: Sequence[Sequence[float]], arrows: Sequence[Ar
                 )
             )  # fmt: skip
         # The middle of a quadratic curve whose control point lies beside the middle of its ends.
-        x = (start[0] + end[0]) / 2 + bend / 2 * (end[1] - start[1])
-        y = (start[1] + end[1]) / 2 - bend / 2 * (end[0] - start[0])
+        x = (start[0] + end[0]) / 2 - bend / 2 * (end[1] - start[1])
+        y = (start[1] + end[1]) / 2 + bend / 2 * (end[0] - start[0])
         axes.text(x, y, str(number), fontsize=size, color="white", ha="center", va="center", fontweight="bold",
                   bbox={"facecolor": arrow.colour, "edgecolor": "white", "boxstyle": "circle,pad=0.2"})  # fmt: skip
 

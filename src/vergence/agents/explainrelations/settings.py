@@ -179,7 +179,7 @@ def _tiny_training(epochs: int) -> Training:
 TINY = Config(
     ModelConfig(width=64, kernels=8, body="small"),
     Explain("normalised", predicates=5, keep=500),
-    Pictures(at=(5, 10)),
+    Pictures(side=(48, 64), at=(5, 10)),
     _tiny_training(25),
 )
 PRESETS = {

@@ -28,7 +28,7 @@ from vergence.agents.explainrelations.claims import CLAIMS
 from vergence.agents.explainrelations.model import Model, PredicateCNN, RelationNetwork, build
 from vergence.agents.explainrelations.pictures import draw_scenes
 from vergence.agents.explainrelations.predict import Relations
-from vergence.agents.explainrelations.settings import SETTINGS, Config, Explain, Facts, Inputs
+from vergence.agents.explainrelations.settings import SETTINGS, Config, Facts, Inputs
 from vergence.agents.features import SIDE
 from vergence.agents.graphs import EDGES, Batch, Wiring
 from vergence.agents.pool import Pool
@@ -109,17 +109,19 @@ class ExplainRelations(System[Config, Facts, Model, Pictures, Relations]):
     def losses(self, ctx: Ctx, model: Model, batch: Batch) -> Mapping[str, Tensor]:
         """Eq. 10, on pictures; full supervision has it on every pair."""
         if isinstance(model, PredicateCNN):
-            return {"bce": F.binary_cross_entropy_with_logits(model(_pixels(batch)), batch.predicates)}
+            return {
+                "bce": F.binary_cross_entropy_with_logits(model(_pixels(batch, ctx.config.data.side)), batch.predicates)
+            }
         if model.supervised:
             logits = model.edge_logits(*batch.graphs[:4])
             return {"bce": F.binary_cross_entropy_with_logits(logits, batch.relations)}
         return {"bce": F.binary_cross_entropy_with_logits(model(*batch.graphs), batch.predicates)}
 
     def evaluate(self, ctx: Ctx, model: Model, data: Pictures) -> Mapping[str, float]:
-        explain, asked = ctx.config.explain, ctx.config.data
+        asked = ctx.config.data
         rows: list[tuple[dict[str, list[Picture]], Tensor, Tensor]] = []
         for batch in ctx.batches(data, AT_ONCE, "pictures"):
-            logits, found = candidates(model, batch, explain, others=True)
+            logits, found = candidates(model, batch, ctx.config, others=True)
             pictures = {name: _pictures(some, batch) for name, some in found.items()}
             rows.append((pictures, logits.float().cpu(), batch.predicates.float().cpu()))
         rows = ctx.gather(rows)
@@ -176,14 +178,15 @@ class ExplainRelations(System[Config, Facts, Model, Pictures, Relations]):
 
     def pictures(self, ctx: Ctx, models: Mapping[str, Model], data: Pictures) -> Sequence[Artifact]:
         """The best triplets of each variant, as arrows on held-out pictures."""
-        return [draw_scenes(ctx, models, data, lambda model, batch: candidates(model, batch, ctx.config.explain))]
+        return [draw_scenes(ctx, models, data, lambda model, batch: candidates(model, batch, ctx.config))]
 
 
-def candidates(model: Model, batch: Batch, explain: Explain, others: bool = False) -> tuple[Tensor, dict[str, Ranked]]:
+def candidates(model: Model, batch: Batch, config: Config, others: bool = False) -> tuple[Tensor, dict[str, Ranked]]:
     """Logits (G, K) and the ranked triplets of a batch: ``own`` by the config, and by the ``others`` ways if asked."""
+    explain = config.explain
     prior = model.prior if explain.prior == "frequency" else None
     if isinstance(model, PredicateCNN):
-        logits, heat = model.heat(_pixels(batch))
+        logits, heat = model.heat(_pixels(batch, config.data.side))
         scores, chosen = heat_scores(heat, logits, batch, explain.predicates)
         return logits, {"own": ranked(scores, chosen, batch, explain.keep, prior)}
     if model.supervised:
@@ -202,10 +205,11 @@ def candidates(model: Model, batch: Batch, explain: Explain, others: bool = Fals
     }  # fmt: skip
 
 
-def _pixels(batch: Batch) -> Tensor:
+def _pixels(batch: Batch, side: tuple[int, int]) -> Tensor:
+    """Pictures for a network that looks at them, from 0 to 1."""
     if not batch.images.numel():
         raise VergenceError("this data has no pictures for a network of pixels")
-    return batch.images.to(batch.boxes.dtype) / 255
+    return F.interpolate(batch.images.to(batch.boxes.dtype) / 255, side, mode="area")
 
 
 def _pictures(found: Ranked, batch: Batch) -> list[Picture]:
