@@ -27,8 +27,10 @@ class Arrow(NamedTuple):
     colour: str
 
 
-def middle(box: Sequence[float]) -> tuple[float, float]:
-    return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+def anchor(box: Sequence[float], span: float) -> tuple[float, float]:
+    """Where arrows of a box begin and end: at its name, for middles of boxes in boxes coincide."""
+    near = 0.035 * span
+    return min(box[0] + 1.6 * near, (box[0] + box[2]) / 2), min(box[1] + 1.2 * near, (box[1] + box[3]) / 2)
 
 
 def draw_boxes(axes: Any, boxes: Sequence[Sequence[float]], names: Sequence[str], size: float = 8) -> None:
@@ -47,11 +49,12 @@ def draw_arrows(axes: Any, boxes: Sequence[Sequence[float]], arrows: Sequence[Ar
     from matplotlib.patches import FancyArrowPatch
 
     between: dict[tuple[int, int], int] = {}
+    span = max(abs(b - a) for a, b in (axes.get_xlim(), axes.get_ylim()))
     for number, arrow in enumerate(arrows, 1):
         ends = tuple(sorted((arrow.subject, arrow.object)))
         bend = 0.18 + 0.22 * between.setdefault((ends[0], ends[1]), 0)
         between[ends[0], ends[1]] += 1
-        start, end = middle(boxes[arrow.subject]), middle(boxes[arrow.object])
+        start, end = anchor(boxes[arrow.subject], span), anchor(boxes[arrow.object], span)
         if start == end:
             end = (end[0] + 1, end[1] + 1)
         for colour, width in (("white", 4.5), (arrow.colour, 2.4)):
@@ -75,6 +78,16 @@ def show(axes: Any, picture: Tensor) -> None:
     axes.autoscale(False)
 
 
+def _shades(parts: Sequence[str]) -> list[Any]:
+    """Blue for parts of the subject, orange for the object's, green for those of the pair."""
+    from matplotlib import colormaps
+
+    maps = {"subject": "Blues", "object": "Oranges", "pair": "Greens"}
+    kinds = [part.partition(":")[0] for part in parts]
+    place = [kinds[:number].count(kind) for number, kind in enumerate(kinds)]
+    return [colormaps[maps[kind]](0.4 + 0.17 * at) for kind, at in zip(kinds, place, strict=True)]
+
+
 def draw_result(
     path: Path, picture: Tensor, boxes: Sequence[Sequence[float]], names: Sequence[str], arrows: Sequence[Arrow],
     scores: Sequence[float], rests: Sequence[Mapping[str, float]],
@@ -89,7 +102,7 @@ def draw_result(
     draw_boxes(left, boxes, names)
     draw_arrows(left, boxes, arrows)
     parts = list(dict.fromkeys(part for row in rests for part in row))
-    for part, colour in zip(parts, colours(len(parts)), strict=True):
+    for part, colour in zip(parts, _shades(parts), strict=True):
         start = [sum(row[p] for p in parts[: parts.index(part)]) for row in rests]
         right.barh(range(len(rests)), [row[part] for row in rests], left=start, color=colour, label=part, height=0.45)
     for number, (arrow, score) in enumerate(zip(arrows, scores, strict=True)):

@@ -30,6 +30,8 @@ Ctx = Context[Config, Facts]
 PARTS = ("subject: shape", "subject: class", "subject: look", "object: shape", "object: class", "object: look",
          "pair: distance", "pair: direction", "pair: overlap", "pair: size ratio")  # fmt: skip
 """What a triplet can rest on."""
+FAINT = 0.002
+"""Triplets with a smaller share of the best one's score are listed but not drawn."""
 BYTES_PER_PAIR = 4 * 12
 """Memory of a pair of objects, per unit of width: states and gradients."""
 
@@ -175,8 +177,9 @@ def render(ctx: Ctx, inputs: Inputs, result: Relations) -> Sequence[Artifact]:
     ])  # fmt: skip
     tints = dict(zip(result.predicates, colours(len(result.predicates)), strict=True))
     arrows = [Arrow(s, result.predicates[k], o, tints[result.predicates[k]]) for s, k, o in result.triplets.tolist()]
-    drawn = draw_result(ctx.folder / f"{stem}-relations.png", result.picture, boxes, result.names, arrows,
-                        result.scores.tolist(), [row["rests on"] for row in rows])  # fmt: skip
+    shown = max(int((result.scores >= FAINT * result.scores.max()).sum()), 1) if len(rows) else 0
+    drawn = draw_result(ctx.folder / f"{stem}-relations.png", result.picture, boxes, result.names, arrows[:shown],
+                        result.scores.tolist()[:shown], [row["rests on"] for row in rows[:shown]])  # fmt: skip
     return [
         Artifact("image", drawn, "The best relations as arrows from subject to object, and what each rests on."),
         Artifact("json", document, "Triplets with scores, boxes and relevances."),
