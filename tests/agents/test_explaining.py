@@ -34,7 +34,7 @@ def test_triplets_are_ranked_within_their_picture_and_cut():
     scores = pair_scores(found, own.graphs, Reading())
     best = ranked(scores, found.chosen, own, 5)
     assert torch.bincount(best.graph, minlength=3).tolist() == [5, 0, 5]
-    weighted = scores * (own.scores[own.graphs.index[0]] * own.scores[own.graphs.index[1]])
+    weighted = scores * (own.scores[own.graphs.ends[0]] * own.scores[own.graphs.ends[1]])
     for graph in (0, 2):
         mine = weighted[:, own.graphs.owner == graph].flatten().sort(descending=True).values[:5]
         torch.testing.assert_close(best.score[best.graph == graph], mine)
@@ -47,11 +47,11 @@ def test_a_prior_moves_the_pair_it_knows_to_the_front():
     found = relevance(exact.network(), own.graphs, 1)
     scores = pair_scores(found, own.graphs, Reading())
     last = ranked(scores, found.chosen, own, 100).edge[-1]
-    start, end = own.graphs.index[:, last]
+    start, end = own.graphs.ends[:, last]
     table = torch.zeros(exact.PREDICATES, exact.CLASSES, exact.CLASSES, dtype=torch.float64)
     table[:, own.labels[start], own.labels[end]] = 1
     first = ranked(scores, found.chosen, own, 1, table).edge[0]
-    ends = own.graphs.index[:, first]
+    ends = own.graphs.ends[:, first]
     assert (own.labels[ends[0]], own.labels[ends[1]]) == (own.labels[start], own.labels[end])
 
 
@@ -71,7 +71,7 @@ def test_heat_in_two_boxes_makes_their_pair_best_in_both_directions():
     heat[0, 0, :2, :2] = heat[0, 0, 4:6, 6:8] = 1.0
     scores, chosen = heat_scores(heat, torch.tensor([[3.0, -3.0]]), own, 1)
     assert chosen.tolist() == [[0]]
-    ends = own.graphs.index[:, scores[0].topk(2).indices].mT.tolist()
+    ends = own.graphs.ends[:, scores[0].topk(2).indices].mT.tolist()
     assert sorted(map(sorted, ends)) == [[0, 1], [0, 1]]
 
 
@@ -87,6 +87,6 @@ def test_the_logarithm_of_the_ratio_changes_its_sign_when_a_pair_is_swapped():
     one = exact.objects(3, "logarithm")
     table = torch.zeros(3, 3, dtype=torch.float64)
     graph = Wiring("log").graph(one)
-    table[graph.index[0], graph.index[1]] = graph.edges[:, 4]
+    table[graph.ends[0], graph.ends[1]] = graph.edges[:, 4]
     torch.testing.assert_close(table, -table.mT)
     torch.testing.assert_close(graph.edges, with_logarithm(Wiring().graph(one).edges))

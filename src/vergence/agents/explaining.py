@@ -93,7 +93,7 @@ class Ranked(NamedTuple):
 
 def pair_scores(found: Relevance, graphs: Graphs, reading: Reading, generator: torch.Generator | None = None) -> Tensor:
     """Eq. 13: scores (N, E) of pairs for each chosen predicate, and its probability multiplied in."""
-    start, end = graphs.index
+    start, end = graphs.ends
     chance = found.logits.gather(1, found.chosen).sigmoid().mT  # (N, G)
     own = chance[:, graphs.owner]
     if reading.rests == "random":
@@ -115,7 +115,7 @@ def ranked(scores: Tensor, chosen: Tensor, batch: Batch, keep: int, prior: Tenso
     """The ``keep`` best triplets of every graph, from scores (N, E) of pairs: times both detections' scores, and times
     the prior (K, C, C) where there is one."""
     graphs = batch.graphs
-    start, end = graphs.index
+    start, end = graphs.ends
     predicate = chosen.mT[:, graphs.owner]  # (N, E)
     scores = scores * (batch.scores[start] * batch.scores[end]).to(scores)
     if prior is not None:
@@ -144,7 +144,7 @@ def heat_scores(heat: Tensor, logits: Tensor, batch: Batch, most: int) -> tuple[
     boxes = batch.boxes.to(heat) * scale.flip(1).repeat(1, 2)
     inside = roi_align(heat, boxes, picture, 1, samples=6, aligned=True)[:, :, 0, 0]  # (M, K)
     chosen = logits.topk(min(most, logits.shape[1]), dim=1).indices
-    pairs = (inside[graphs.index[0]] * inside[graphs.index[1]]).gather(1, chosen[graphs.owner])
+    pairs = (inside[graphs.ends[0]] * inside[graphs.ends[1]]).gather(1, chosen[graphs.owner])
     total = segment_sum(pairs, graphs.owner, len(graphs.counts))[graphs.owner]
     chance = logits.gather(1, chosen).sigmoid()[graphs.owner]
     return (chance * pairs / total.clamp(min=torch.finfo(pairs.dtype).tiny)).mT, chosen

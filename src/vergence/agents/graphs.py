@@ -68,7 +68,7 @@ class Graphs(NamedTuple):
     """(M, F, 7, 7)."""
     edges: Tensor
     """(E, 5)."""
-    index: Tensor
+    ends: Tensor
     """(2, E), nodes from which and to which edges go."""
     owner: Tensor
     """(E,), the graph of each edge."""
@@ -147,7 +147,7 @@ def joined(graphs: Sequence[Graphs]) -> Graphs:
         torch.cat([g.nodes for g in graphs]),
         torch.cat([g.visual for g in graphs]),
         torch.cat([g.edges for g in graphs]),
-        torch.cat([g.index + shift for g, shift in zip(graphs, nodes, strict=False)], 1),
+        torch.cat([g.ends + shift for g, shift in zip(graphs, nodes, strict=False)], 1),
         torch.cat([g.owner + shift for g, shift in zip(graphs, before, strict=False)]),
         torch.cat([g.counts for g in graphs]),
     )
@@ -177,4 +177,4 @@ def _relations(graph: Graphs, sample: Sample) -> Tensor:
     table = sample.predicates.new_zeros(count, count, len(sample.predicates))
     subject, predicate, other = sample.pairs.unbind(1)
     table[subject, other, predicate] = 1
-    return table[graph.index[0], graph.index[1]]
+    return table[graph.ends[0], graph.ends[1]]

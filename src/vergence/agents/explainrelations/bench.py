@@ -61,11 +61,11 @@ def _graph(count: int, facts: Facts, seed: str) -> Graphs:
 
 def _pairs(network: RelationNetwork, own: Tensor, graphs: Graphs) -> Tensor:
     towards = network.of_edge(F.relu(network.edge(graphs.edges)))
-    return F.relu(network.of_subject(own)[graphs.index[0]] + towards + network.of_object(own)[graphs.index[1]])
+    return F.relu(network.of_subject(own)[graphs.ends[0]] + towards + network.of_object(own)[graphs.ends[1]])
 
 
 def _public_pairs(network: RelationNetwork, own: Tensor, graphs: Graphs) -> Tensor:
-    rows = torch.cat([own[graphs.index[0]], F.relu(network.edge(graphs.edges)), own[graphs.index[1]]], 1)
+    rows = torch.cat([own[graphs.ends[0]], F.relu(network.edge(graphs.edges)), own[graphs.ends[1]]], 1)
     return F.relu(F.linear(rows, *joined_relation(network)))
 
 

@@ -54,7 +54,7 @@ def printed(model: RelationNetwork, graphs: Graphs) -> Tensor:
     node = model.node
     seen = F.relu(node.conv2(F.relu(node.conv1(graphs.visual)))).flatten(1)
     own = F.relu(node.join(torch.cat([seen, F.relu(node.linear(graphs.nodes))], 1)))
-    rows = torch.cat([own[graphs.index[0]], F.relu(model.edge(graphs.edges)), own[graphs.index[1]]], 1)
+    rows = torch.cat([own[graphs.ends[0]], F.relu(model.edge(graphs.edges)), own[graphs.ends[1]]], 1)
     pairs = F.relu(F.linear(rows, weight, bias))
     pooled = []
     for number in range(len(graphs.counts)):
@@ -118,7 +118,7 @@ def order_is_nothing(_: Evidence) -> float:
         graphs = batch([some]).graphs
         found = relevance(model, graphs, PREDICATES)
         table = torch.zeros(PREDICATES, 6, 6, dtype=torch.float64)
-        table[:, graphs.index[0], graphs.index[1]] = pair_scores(found, graphs, Reading("normalised"))
+        table[:, graphs.ends[0], graphs.ends[1]] = pair_scores(found, graphs, Reading("normalised"))
         dense.append((found.logits, found.nodes, table))
     (a, n, t), (b, m, u) = dense
     return max(apart(a, b), apart(n[:, order], m), apart(t[:, order][:, :, order], u))
@@ -208,7 +208,7 @@ def human_graphs_start_at_people(_: Evidence) -> float:
     own, every = batch([one], Wiring(person=0)), batch([one])
     found = relevance(network(), own.graphs, PREDICATES)
     best = ranked(pair_scores(found, own.graphs, Reading()), found.chosen, own, 1000)
-    strangers = int((own.labels[own.graphs.index[0, best.edge]] != 0).sum())
+    strangers = int((own.labels[own.graphs.ends[0, best.edge]] != 0).sum())
     off = abs(len(own.graphs.owner) - 3 * 6)
     for most in (PREDICATES, 2):
         chosen = relevance(network(), every.graphs, most)

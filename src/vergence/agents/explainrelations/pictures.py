@@ -141,7 +141,7 @@ def draw_scenes(
             best = found(model, batch)[1]["own"]
             arrows = []
             for edge, predicate in zip(best.edge[: len(truth)].tolist(), best.predicate.tolist(), strict=False):
-                start, end = batch.graphs.index[:, edge].tolist()
+                start, end = batch.graphs.ends[:, edge].tolist()
                 word = data.predicates[predicate]
                 arrows.append(Arrow(start, word, end, tints[word]))
             labels = [data.classes[label] for label in sample.objects.labels.tolist()]

@@ -96,7 +96,7 @@ def relations(ctx: Ctx, model: RelationNetwork, inputs: Inputs) -> Relations:
     found = relevance(model, batch.graphs, inputs.predicates)
     scores = pair_scores(found, batch.graphs, Reading(inputs.mode))
     best = ranked(scores, found.chosen, batch, inputs.triplets, model.prior if inputs.prior == "frequency" else None)
-    start, end = batch.graphs.index[:, best.edge]
+    start, end = batch.graphs.ends[:, best.edge]
     shown = torch.stack([found.nodes[best.place, start], found.edges[best.place, best.edge],
                          found.nodes[best.place, end]], 1)  # fmt: skip
     return Relations(

@@ -198,7 +198,7 @@ VARIANTS = {
     "explained": Variant("explained, normalised", {"explain.mode": "normalised"}),
     "log-ratio": Variant("explained, log of the area ratio", {"explain.mode": "normalised", "model.edges": "log"}),
     "supervised": Variant("supervised by pairs", {"model.network": "supervised"}),
-    "gradcam": Variant("CNN and Grad-CAM", {"model.network": "cnn"}),
+    "gradcam": Variant("CNN and Grad-CAM", {"model.network": "cnn", "train.epochs": 12}),
     "paper-score": Variant("explained, score as printed", {"explain.mode": "paper"}, headline=False),
     "logit-score": Variant("explained, gradients of logits", {"explain.mode": "logit"}, headline=False),
     "frequency": Variant(

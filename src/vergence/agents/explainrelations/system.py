@@ -214,7 +214,7 @@ def _pixels(batch: Batch, side: tuple[int, int]) -> Tensor:
 
 def _pictures(found: Ranked, batch: Batch) -> list[Picture]:
     """What was found in every picture of a batch, and the truth, on the processor."""
-    start, end = (side[found.edge].cpu() for side in batch.graphs.index)
+    start, end = (side[found.edge].cpu() for side in batch.graphs.ends)
     boxes, labels = batch.boxes.float().cpu(), batch.labels.cpu()
     classes = torch.stack([labels[start], found.predicate.cpu(), labels[end]], 1)
     every = Triplets(boxes[start], boxes[end], classes, found.score.float().cpu())
