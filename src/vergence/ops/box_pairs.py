@@ -10,10 +10,13 @@ from torch import Tensor
 
 from vergence.ops.boxes import area, overlap
 
+LEAST = 1e-3
+"""Sides of boxes are taken as at least this share of the picture's, so that ratios of degenerate ones are finite."""
+
 
 def box_shapes(boxes: Tensor, height: float, width: float) -> Tensor:
     """Width by height, height by width, and the share of the picture: (n, 3) of boxes (n, 4) in a picture."""
-    sides = (boxes[:, 2:] - boxes[:, :2]).clamp(min=torch.finfo(boxes.dtype).tiny)
+    sides = (boxes[:, 2:] - boxes[:, :2]).clamp(min=LEAST * (height * width) ** 0.5)
     ratio = sides[:, 0] / sides[:, 1]
     return torch.stack([ratio, 1 / ratio, area(boxes) / (height * width)], 1)
 
@@ -26,7 +29,7 @@ def pair_features(boxes: Tensor, index: Tensor, height: float, width: float) -> 
     step = (second[:, :2] + second[:, 2:] - first[:, :2] - first[:, 2:]) / 2
     length = step.norm(dim=1)
     unit = step / length.clamp(min=torch.finfo(boxes.dtype).tiny).unsqueeze(1)
-    ratio = area(second) / area(first).clamp(min=torch.finfo(boxes.dtype).tiny)
+    ratio = area(second) / area(first).clamp(min=LEAST**2 * height * width)
     return torch.stack([length / (height * width) ** 0.5, unit[:, 1], unit[:, 0], overlap(second, first), ratio], 1)
 
 
