@@ -18,7 +18,8 @@ def _save(path, seed, grey=False):
 
 
 def tiny_imagenet(path):
-    """Three classes with two training pictures each, one of them grey (the boxes beside them are not read); three pictures to validate; one to test."""
+    """Three classes with two training pictures each, one of them grey, and three pictures to validate. The boxes that
+    come with them are left out: nothing reads them."""
     folder = path / "tiny-imagenet-200"
     for label, number in enumerate(NUMBERS):
         for n in range(2):
