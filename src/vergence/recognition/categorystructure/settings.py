@@ -155,7 +155,7 @@ def _short(steps: int, lr: float) -> Training:
 PRESETS = {
     "tiny": Config(
         ModelConfig(Network(10, 0.0625, 2), Network(10, 0.25, 2)),
-        data=Pictures(augment="pad-flip"),
+        data=Pictures(augment="flip"),
         teacher=_short(200, 0.1),
         train=_short(200, 0.1),
     ),
