@@ -79,7 +79,7 @@ class DistillationLoss(nn.Module):
             losses["answers"] = (1 - self.alpha) * apart
         ours, given = _maps(student.features, logits), _maps(teacher.features.detach(), logits)
         if given.shape[2:] != ours.shape[2:]:
-            given = F.adaptive_avg_pool2d(given, ours.shape[2:])
+            given = F.adaptive_avg_pool2d(given, (ours.shape[2], ours.shape[3]))
         projected = None if self.projector is None else self.projector(ours)
         for name, weight in self.weights.items():
             if weight:

@@ -27,7 +27,7 @@ class Groups(NamedTuple):
 
     classes: Tensor
     """(K,), the labels that occur, in order."""
-    index: Tensor
+    places: Tensor
     """(N,), the place of each sample's label in ``classes``."""
     counts: Tensor
     """(K,), samples of each class."""
@@ -42,14 +42,14 @@ def class_centres(features: Tensor, labels: Tensor | Groups) -> Tensor:
     """The mean features (K, D) of each class of a batch of features (N, ...), which are flattened (Eq. 6)."""
     among = _groups(labels)
     flat = features.flatten(1)
-    sums = flat.new_zeros(len(among.classes), flat.shape[1]).index_add(0, among.index, flat)
+    sums = flat.new_zeros(len(among.classes), flat.shape[1]).index_add(0, among.places, flat)
     return sums / among.counts.unsqueeze(1)
 
 
 def intra_structure(features: Tensor, labels: Tensor | Groups) -> Tensor:
     """Samples (N, D) minus the centre of their class (Eq. 7)."""
     among = _groups(labels)
-    return features.flatten(1) - class_centres(features, among)[among.index]
+    return features.flatten(1) - class_centres(features, among)[among.places]
 
 
 def inter_structure(features: Tensor, labels: Tensor | Groups) -> Tensor:
@@ -75,7 +75,7 @@ def intra_distance(student: Tensor, teacher: Tensor, labels: Tensor | Groups, no
     among = _groups(labels)
     with full_precision(student):
         difference = (wide(student) - wide(teacher)).flatten(1)
-        scatter: Tensor = _Scatter.apply(difference, among.index, among.counts)  # type: ignore[no-untyped-call]
+        scatter: Tensor = _Scatter.apply(difference, among.places, among.counts)  # type: ignore[no-untyped-call]
         return _root(scatter).mean() if norm == "fro" else scatter.sum() / difference.numel()
 
 
@@ -107,7 +107,7 @@ class _Scatter(torch.autograd.Function):
         return rows.new_zeros(len(counts)).index_add_(0, index, squares)
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call, misc]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         centred, index = ctx.saved_tensors
         return centred * (2 * gradient)[index].unsqueeze(1), None, None

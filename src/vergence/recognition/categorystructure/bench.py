@@ -51,7 +51,7 @@ def _angles() -> Contest:
 
     def differences() -> None:
         sides = [F.normalize(x.unsqueeze(0) - x.unsqueeze(1), dim=2) for x in (student, teacher)]
-        F.smooth_l1_loss(*(side @ side.mT for side in sides)).backward()
+        F.smooth_l1_loss(sides[0] @ sides[0].mT, sides[1] @ sides[1].mT).backward()
 
     rivals = {"differences": differences}
     return Contest("angles", "RKD's angles, batch 64", lambda: relational_angle(student, teacher).backward(), rivals)

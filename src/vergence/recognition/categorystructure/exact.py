@@ -59,8 +59,10 @@ def squares_are_their_definition(_: Evidence) -> float:
     among = [F.normalize(plain.centres(features, labels), dim=1) for features in (own, teacher)]
     cosines = [(a[:, None] * a).sum(-1) for a in among]
     return max(
-        apart_with_gradients(intra_distance(ours, teacher, labels, "mse"), F.mse_loss(*residuals), [ours]),
-        apart_with_gradients(inter_distance(own, teacher, labels, "mse"), F.mse_loss(*cosines), [own]),
+        apart_with_gradients(
+            intra_distance(ours, teacher, labels, "mse"), F.mse_loss(residuals[0], residuals[1]), [ours]
+        ),
+        apart_with_gradients(inter_distance(own, teacher, labels, "mse"), F.mse_loss(cosines[0], cosines[1]), [own]),
     )
 
 
@@ -76,7 +78,7 @@ def classes_may_move(_: Evidence) -> float:
     labels = _labels()
     teacher = noise(N, WIDTH, seed="teacher")
     moved = (teacher + 5 * noise(CLASSES, WIDTH, seed="shift")[labels]).requires_grad_()
-    return max(float(intra_distance(moved, teacher, labels, norm).detach()) for norm in ("fro", "mse"))  # type: ignore[arg-type]
+    return max(float(intra_distance(moved, teacher, labels, norm).detach()) for norm in ("fro", "mse"))
 
 
 def cosines_are_cosines(_: Evidence) -> float:
@@ -130,9 +132,9 @@ def detaching_changes_nothing(_: Evidence) -> float:
     residuals sum to zero, so nothing flows through the centres."""
     labels, student, teacher = _labels(), _features("student"), noise(N, WIDTH, seed="teacher")
     among = groups(labels)
-    fixed = student - class_centres(student, among).detach()[among.index]
+    fixed = student - class_centres(student, among).detach()[among.places]
     squares = (intra_structure(teacher, among) - fixed).square().sum(1)
-    norms = torch.zeros(len(among.classes), dtype=torch.float64).index_add(0, among.index, squares)
+    norms = torch.zeros(len(among.classes), dtype=torch.float64).index_add(0, among.places, squares)
     theirs = norms[among.counts > 1].sqrt().sum() / len(among.classes)
     return apart_with_gradients(intra_distance(student, teacher, labels), theirs, [student])
 
