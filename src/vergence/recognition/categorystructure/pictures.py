@@ -107,9 +107,9 @@ def draw_panel(axis: Any, panel: Panel, names: Sequence[str], size: float = 8.0)
     axis.scatter(centres[:, 0], centres[:, 1], s=9 * size, c=shades, marker="X", edgecolors="black", linewidths=0.8,
                  zorder=5)  # fmt: skip
     everything = torch.cat([panel.places, centres])
-    low, high = everything.amin(0), everything.amax(0)
-    room = 0.12 * (high - low).clamp(min=1e-6)
-    axis.set(xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
+    room = 0.12 * (everything.amax(0) - everything.amin(0)).clamp(min=1e-6)
+    low, high = (everything.amin(0) - room).tolist(), (everything.amax(0) + room).tolist()
+    axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     if len(names) <= NAMED:
         for name, (x, y) in zip(names, centres.tolist(), strict=True):
             text = axis.annotate(name, (x, y), (0, 6), textcoords="offset points", ha="center", fontsize=size,

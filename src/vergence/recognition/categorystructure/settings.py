@@ -7,7 +7,7 @@ from typing import Literal
 
 from vergence.contract.data import EMBEDDED, Source
 from vergence.contract.inputs import Images
-from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
+from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Starter, Variant
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.recognition.categorystructure import ABOUT
@@ -159,6 +159,12 @@ PRESETS = {
         teacher=_short(200, 0.1),
         train=_short(200, 0.1),
     ),
+    "starter": Config(
+        ModelConfig(Network(10, 0.125, 2), Network(10, 0.25, 2)),
+        data=Pictures(augment="flip"),
+        teacher=_short(600, 0.1),
+        train=_short(600, 0.1),
+    ),
     "paper": _cifar(CIFAR100, R18, R101),
     "paper-50": _cifar(CIFAR100, R50, R152),
     "paper-cifar10": _cifar(CIFAR10, R18, R101),
@@ -291,5 +297,13 @@ SETTINGS = Settings(
         share=0.9,
         changes={"data.count": 32, "teacher.batch": 16, "train.batch": 16},
     ),
+    starters={
+        "things": Starter(
+            "classes of rendered things, by a student of 78,000 parameters and its teacher of 310,000",
+            tried=(
+                "photographs of scikit-image and scikit-learn that show one of the classes: not reliable, as the README tells"
+            ),
+        ),
+    },
     minutes=0.4,
 )
