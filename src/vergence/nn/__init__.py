@@ -2,6 +2,7 @@
 
 from vergence.nn.clips import ResNetTP, VideoTransformer
 from vergence.nn.descriptor import DescriptorNetwork, descriptor_network, multi_scale, resnet101_gem
+from vergence.nn.distiller import DistillationLoss, Distiller
 from vergence.nn.efficientnet_lite import EfficientNetLite
 from vergence.nn.gem import GeM, learned_whitening, pca_whitening
 from vergence.nn.nonlocal_block import NonlocalBlock, SharedAffinity
@@ -52,6 +53,8 @@ __all__ = [
     "CompressedSelfAttentionLowRank2d",
     "CrissCross",
     "DescriptorNetwork",
+    "DistillationLoss",
+    "Distiller",
     "DoubleAttention",
     "EfficientNetLite",
     "GeM",
