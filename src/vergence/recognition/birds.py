@@ -1,15 +1,18 @@
-"""Embedded fine-grained pictures: birds whose kind is told by the plumage of the head and of the wing together.
+"""Embedded fine-grained pictures: birds whose kind is told by the mark of the head and the plumage of the wing together.
 
-Each of the two is plain, barred (stripes across), streaked (stripes along) or spotted: 16 kinds. The bird stands somewhere
+A head is plain, capped, masked or collared, a wing plain, barred, streaked or spotted: 16 kinds. The bird stands somewhere
 in front of a photograph, it turns its head and lifts its wing independently, and all colours are drawn at random, so that
-neither colour nor place nor any one part tells the kind. Which plumage belongs to which part has to be known: a barred
-head with a spotted wing and a spotted head with a barred wing have the same patterns.
+neither colour nor place nor any one part tells the kind.
+
+With *shared* marks heads have the plumages of wings: a barred head with a spotted wing and a spotted head with a barred
+wing then show the same patterns, so that no feature belongs to one part alone.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -19,8 +22,9 @@ from vergence.core.seeding import generator
 from vergence.data.photographs import photograph
 
 PLUMAGE = ("plain", "barred", "streaked", "spotted")
-KINDS = tuple(f"{head} head, {wing} wing" for head in PLUMAGE for wing in PLUMAGE)
-PARTS = ("head", "wing")
+MARKS = ("plain", "capped", "masked", "collared")
+KINDS = len(MARKS) * len(PLUMAGE)
+Marks = Literal["own", "shared"]
 SIDE = 48
 """Pixels; all lengths below are for this side and grow with it."""
 GROUNDS = {
@@ -40,10 +44,12 @@ class Birds:
     images: Tensor
     labels: Tensor
     places: Tensor
+    marks: Marks = "own"
 
     @property
     def classes(self) -> tuple[str, ...]:
-        return KINDS
+        heads = MARKS if self.marks == "own" else PLUMAGE
+        return tuple(f"{head} head, {wing} wing" for head in heads for wing in PLUMAGE)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -54,14 +60,14 @@ class Birds:
     def of_kinds(self, kinds: Tensor) -> Birds:
         """The birds of some kinds only."""
         kept = torch.isin(self.labels, kinds)
-        return Birds(self.images[kept], self.labels[kept], self.places[kept])
+        return replace(self, images=self.images[kept], labels=self.labels[kept], places=self.places[kept])
 
 
-def birds(count: int, size: int, pose: float, split: str, own: bool = True) -> Birds:
+def birds(count: int, size: int, pose: float, marks: Marks, split: str) -> Birds:
     """``count`` pictures of ``size`` pixels, as many of each kind. ``pose`` scales how far birds and their parts move
     and turn: with 0 all of them stand at the same place in the same pose."""
-    source = generator("birds", count, size, f"{pose:g}", split)
-    labels = torch.randperm(count, generator=source) % len(KINDS)
+    source = generator("birds", count, size, f"{pose:g}", marks, split)
+    labels = torch.randperm(count, generator=source) % KINDS
     canvas = _Canvas(_grounds(count, size, split, source), size / SIDE)
 
     def shifts(reach: float) -> Tensor:
@@ -88,11 +94,11 @@ def birds(count: int, size: int, pose: float, split: str, own: bool = True) -> B
         canvas.ellipse(place, angle, (axes[0] + 0.9, axes[1] + 0.9), 0.45 * body)
         dark, light = _colours(count, 0.05, 0.3, source), _colours(count, 0.65, 1.0, source)
         phase = 2 * math.pi * torch.rand(count, 2, generator=source)
-        canvas.plumed(place, angle, axes, plumage, (dark, light), phase, own and place is head)
+        canvas.plumed(place, angle, axes, plumage, (dark, light), phase, marks == "own" and place is head)
     canvas.ellipse(head + _turned(torch.tensor([-2.2, -1.8]), nod), nod, (1.1, 1.1), ink)
     noise = 0.03 * torch.randn(canvas.picture.shape, generator=source)
     pictures = (canvas.picture + noise).clamp(0, 1).mul(255).round().to(torch.uint8)
-    return Birds(pictures, labels, torch.stack([head, wing], 1) * canvas.scale)
+    return Birds(pictures, labels, torch.stack([head, wing], 1) * canvas.scale, marks)
 
 
 class _Canvas:
@@ -120,11 +126,11 @@ class _Canvas:
 
     def plumed(
         self, place: Tensor, angle: Tensor, axes: tuple[float, float], plumage: Tensor, colours: tuple[Tensor, Tensor],
-        phase: Tensor, marks: bool
+        phase: Tensor, marked: bool,
     ) -> None:  # fmt: skip
         """An ellipse with a pattern in two colours, whose stripes follow its own axes."""
         u, v = self.local(place, angle)
-        patterns = torch.stack(_marked(u, v) if marks else _feathered(u, v, phase))
+        patterns = torch.stack(_marked(u, v) if marked else _feathered(u, v, phase))
         chosen = patterns[plumage, torch.arange(len(plumage))]
         share = (1.6 * chosen).tanh().mul(0.5).add(0.5).unsqueeze(1)
         dark, light = (c[:, :, None, None] for c in colours)

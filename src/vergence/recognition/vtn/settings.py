@@ -79,6 +79,8 @@ class Pictures(PictureView):
     """embedded: number of training pictures; half as many for validation and test."""
     pose: float = 1.0
     """embedded: how far birds and their parts move and turn; 0: all stand at the same place in the same pose."""
+    marks: Literal["own", "shared"] = "own"
+    """embedded: heads have marks of their own, or the plumages of wings."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,6 +104,8 @@ class Landmarks(PictureView):
     """embedded: number of training pictures, of 12 kinds of birds; half as many, of the 4 other kinds, for test."""
     pose: float = 1.0
     """embedded: how far birds and their parts move and turn."""
+    marks: Literal["own", "shared"] = "own"
+    """embedded: heads have marks of their own, or the plumages of wings."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -166,9 +170,8 @@ class Inputs:
     images: Images
     """Picture files; without weights, for a network trained on ImageNet (the extra `pretrained`)."""
     groups: int = 6
-    """Number of groups of channels whose fields are drawn: those that move most, one for each of the places that fields
-    lead to."""
-    beta: float = 0.5
+    """Number of groups of channels whose fields are drawn: those that lead to places far apart."""
+    beta: float = 2.0
     """Without weights: divides the logits of candidates; the smaller, the further fields reach for strong responses."""
 
     def __post_init__(self) -> None:
