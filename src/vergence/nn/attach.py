@@ -39,10 +39,11 @@ def attach(
     """Insert a block after modules of any network, in place; returns the new blocks by the name of the module before.
 
     ``at`` is the name of a module, several of them, a pattern (``"layer*.0"``), or a function of name and module.
-    ``block`` is a name of :data:`vergence.nn.BLOCKS` or :data:`vergence.nn.WARPS`, with ``options`` for it (``inner=32``,
-    ``groups=16``), or a function that builds a module for the given number of channels. The number of channels is read from the last layer inside the module;
-    where that is wrong, give ``example`` (an input of the network, or a tuple of inputs, to run once), or ``channels``
-    itself. Maps (B, C, *spatial) and tokens (B, ..., C) are distinguished by the dimension that has the channels.
+    ``block`` is a name of :data:`vergence.nn.BLOCKS` or :data:`vergence.nn.WARPS`, with ``options`` for it
+    (``inner=32``, ``groups=16``), or a function that builds a module for the given number of channels. The number of
+    channels is read from the last layer inside the module; where that is wrong, give ``example`` (an input of the
+    network, or a tuple of inputs, to run once), or ``channels`` itself. Maps (B, C, *spatial) and tokens (B, ..., C)
+    are distinguished by the dimension that has the channels.
     """
     places = _places(model, at)
     make = _maker(block, options)

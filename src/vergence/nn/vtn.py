@@ -8,8 +8,8 @@ group of channels by a field of its own, so that different parts of an object li
     vergence.attach(network, at="layer4", block="vtn")
 
 At the start all residual logits are zero, and the fields follow the responses of the map alone (Eq. 2): they are *not*
-zero, so attaching the layer changes what a trained network computes. Only where responses are equal does it start as the
-identity, away from the border.
+zero, so attaching the layer changes what a trained network computes. Only where responses are equal does it start as
+the identity, away from the border.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Estimator(nn.Module):
         last = len(widths)
         self.encoder = nn.ModuleList(_Step(depths[i], depths[i + 1], counts[i : i + 2]) for i in range(last))
         self.decoder = nn.ModuleList(
-            _Step(depths[last + i], depths[last + i + 1], counts[last - i - 1 : last - i + 1][::-1]) for i in range(last)
+            _Step(depths[last + i], depths[last + i + 1], counts[last - i - 1 : last - i + 1][::-1])
+            for i in range(last)
         )
         self.out = nn.Conv2d(widths[0], outputs, 3, padding=1)
         nn.init.zeros_(self.out.weight)
@@ -79,7 +80,9 @@ class Estimator(nn.Module):
             x = F.max_pool2d(x.flatten(0, 1), 2, ceil_mode=True).unflatten(0, x.shape[:2])
         for step in self.decoder:
             x = step(x)
-            x = F.interpolate(x.flatten(0, 1), sizes.pop(), mode="bilinear", align_corners=False).unflatten(0, x.shape[:2])
+            x = F.interpolate(x.flatten(0, 1), sizes.pop(), mode="bilinear", align_corners=False).unflatten(
+                0, x.shape[:2]
+            )
         return self.out(x.flatten(0, 1)).unflatten(0, x.shape[:2])
 
 

@@ -75,8 +75,8 @@ class AffineTransformer(Warp):
 
 class SaliencySampler(Warp):
     """The sampler of Recasens et al. (2018) on a feature map: positions are drawn to saliency, predicted by a 1 x 1
-    convolution, through a Gaussian kernel of a third of the map. It starts with equal saliency everywhere, when it still
-    pulls positions at the border inwards a little."""
+    convolution, through a Gaussian kernel of a third of the map. It starts with equal saliency everywhere, when it
+    still pulls positions at the border inwards."""
 
     def __init__(self, channels: int, share: float = 1 / 3) -> None:
         super().__init__(channels)
@@ -87,7 +87,13 @@ class SaliencySampler(Warp):
 
     def fields(self, u: Tensor) -> Tensor:
         height, width = u.shape[-2:]
-        salient = self.saliency(u.to(self.saliency.weight.dtype)).to(u.dtype).flatten(2).softmax(2).unflatten(2, (height, width))
+        salient = (
+            self.saliency(u.to(self.saliency.weight.dtype))
+            .to(u.dtype)
+            .flatten(2)
+            .softmax(2)
+            .unflatten(2, (height, width))
+        )
         down, across = (self._kernel(side, u) for side in (height, width))
         y, x = (torch.arange(side, device=u.device, dtype=u.dtype) for side in (height, width))
 
@@ -109,12 +115,12 @@ class DeformableConv2d(nn.Conv2d):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        sides = (self.kernel_size, self.stride, self.padding, self.dilation)
-        if self.padding_mode != "zeros" or any(isinstance(side, str) or len(set(side)) > 1 for side in sides):
+        sizes = self.kernel_size, self.stride, self.padding, self.dilation
+        if self.padding_mode != "zeros" or any(isinstance(size, str) or len(set(size)) > 1 for size in sizes):
             raise VergenceError("a deformable convolution has square kernels, strides and zero padding")
-        self.offset = nn.Conv2d(
-            self.in_channels, 2 * math.prod(self.kernel_size), self.kernel_size, self.stride, self.padding, self.dilation
-        )  # fmt: skip
+        taps = math.prod(self.kernel_size)
+        like = {"device": self.weight.device, "dtype": self.weight.dtype}
+        self.offset = nn.Conv2d(self.in_channels, 2 * taps, *sizes, **like)  # type: ignore[arg-type]
         nn.init.zeros_(self.offset.weight)
         nn.init.zeros_(self.offset.bias)  # type: ignore[arg-type]
 

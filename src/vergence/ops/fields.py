@@ -1,7 +1,7 @@
 """Displacement fields of feature maps, one for each group of channels (Kim et al., ECCV 2020).
 
-A field (B, C, 2, H, W) holds for every position i of C groups of channels the shift, to the right and down, in pixels of
-the map, to where it samples: ``V_c(i) = U_c(i + G_c(i))``. Differentiable in all arguments.
+A field (B, C, 2, H, W) holds for every position i of C groups of channels the shift, to the right and down, in pixels
+of the map, to where it samples: ``V_c(i) = U_c(i + G_c(i))``. Differentiable in all arguments.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def sampled(features: Tensor, fields: Tensor) -> Tensor:
 
 
 def sampling_grid(field: Tensor) -> Tensor:
-    """A field (N, 2, H, W) as a grid (N, H, W, 2) for ``grid_sample`` without ``align_corners``, which also fits maps of
-    a single row or column."""
+    """A field (N, 2, H, W) as a grid (N, H, W, 2) for ``grid_sample`` without ``align_corners``, which also fits maps
+    of a single row or column."""
     height, width = field.shape[-2:]
     x = torch.arange(width, device=field.device, dtype=field.dtype) + field[:, 0]
     y = torch.arange(height, device=field.device, dtype=field.dtype).unsqueeze(1) + field[:, 1]

@@ -1,8 +1,8 @@
-"""Embedded fine-grained pictures: birds whose kind is told by the mark of the head and the plumage of the wing together.
+"""Embedded fine-grained pictures: birds whose kind is the mark of the head and the plumage of the wing together.
 
-A head is plain, capped, masked or collared, a wing plain, barred, streaked or spotted: 16 kinds. The bird stands somewhere
-in front of a photograph, it turns its head and lifts its wing independently, and all colours are drawn at random, so that
-neither colour nor place nor any one part tells the kind.
+A head is plain, capped, masked or collared, a wing plain, barred, streaked or spotted: 16 kinds. The bird stands
+somewhere in front of a photograph, it turns its head and lifts its wing independently, and all colours are drawn at
+random, so that neither colour nor place nor any one part tells the kind.
 
 With *shared* marks heads have the plumages of wings: a barred head with a spotted wing and a spotted head with a barred
 wing then show the same patterns, so that no feature belongs to one part alone.
@@ -38,8 +38,8 @@ PERIOD = 4.2
 
 @dataclass(frozen=True)
 class Birds:
-    """Pictures (N, 3, S, S) as bytes, the kind of each (N,), and where the middles of head and wing are, (N, 2, 2) as x, y
-    in pixels."""
+    """Pictures (N, 3, S, S) as bytes, the kind of each (N,), and where the middles of head and wing are, (N, 2, 2) as
+    x, y in pixels."""
 
     images: Tensor
     labels: Tensor

@@ -55,8 +55,8 @@ def _files(
 
 
 def read_aircraft(path: Path, split: str) -> LabelledFiles:
-    """FGVC-Aircraft by variant: ``data/images`` with ``variants.txt`` and ``images_variant_{trainval,test}.txt``. Training
-    takes ``trainval``, as is usual; ``val`` is ``test``."""
+    """FGVC-Aircraft by variant: ``data/images`` with ``variants.txt`` and ``images_variant_{trainval,test}.txt``.
+    Training takes ``trainval``, as is usual; ``val`` is ``test``."""
     folder = next((path / n for n in ("data", "fgvc-aircraft-2013b/data") if (path / n).is_dir()), path)
     classes = tuple(line.strip() for line in read_text(folder / "variants.txt").splitlines() if line.strip())
     number_of = {name: number for number, name in enumerate(classes)}
@@ -72,8 +72,8 @@ def read_aircraft(path: Path, split: str) -> LabelledFiles:
 
 
 def read_inaturalist(path: Path, split: str) -> LabelledFiles:
-    """iNaturalist 2017: ``train2017.json`` and ``val2017.json`` beside ``train_val_images``; ``test`` is ``val``, since the
-    test set has no labels."""
+    """iNaturalist 2017: ``train2017.json`` and ``val2017.json`` beside ``train_val_images``; ``test`` is ``val``, since
+    the test set has no labels."""
     file = path / f"{'train' if split == 'train' else 'val'}2017.json"
     content = read_json(file)
     try:
@@ -101,7 +101,9 @@ def _labelled(
         raise VergenceError(f"{file} has the class {outside + 1}, but there are {len(classes)}")
     left_out([f"{p} does not exist, but {file.name} lists it" for p in paths if not p.is_file()], "refuse")
     shown = set(labels)
-    empty = [f"the class {name!r} of {file} has no training pictures" for n, name in enumerate(classes) if n not in shown]
+    empty = [
+        f"the class {name!r} of {file} has no training pictures" for n, name in enumerate(classes) if n not in shown
+    ]
     if empty and split == "train":
         raise Several(empty)
     return LabelledFiles(tuple(paths), tuple(labels), classes)

@@ -10,8 +10,8 @@ ABOUT = About(
     tasks=("image classification", "image retrieval"),
     brief="feature channels bent by fields of their own",
     summary=(
-        "A layer for the end of a CNN that bends every group of feature channels by a displacement field of its own, so "
-        "that different parts of an object line up across pictures. Fields come from responses and a small "
+        "A layer for the end of a CNN that bends every group of feature channels by a displacement field of its own, "
+        "so that different parts of an object line up across pictures. Fields come from responses and a small "
         "encoder-decoder of 178,089 parameters, whatever the backbone; a triplet loss keeps warped maps of one class "
         "alike."
     ),

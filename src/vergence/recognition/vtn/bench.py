@@ -63,13 +63,13 @@ def _modules() -> tuple[ResNetMap, VolumetricTransformer]:
 
 def _resnet(side: int) -> Callable[[], Any]:
     """Built on the first run: most processes that list contests run others."""
-    return lambda: _modules()[0](_noise(1, 3, 32 * side, 32 * side))
+    return lambda: _modules()[0](_kept(3, 32 * side))
 
 
 def _layer(side: int) -> Callable[[], Any]:
-    return lambda: _modules()[1](_map(side))
+    return lambda: _modules()[1](_kept(2048, side))
 
 
 @cache
-def _map(side: int) -> Tensor:
-    return _noise(1, 2048, side, side).relu()
+def _kept(channels: int, side: int) -> Tensor:
+    return _noise(1, channels, side, side).relu()

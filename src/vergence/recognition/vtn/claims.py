@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from vergence.contract.claims import Claim, above, compared, faster, parameter_counts
+from vergence.contract.claims import Claim, parameter_counts
 from vergence.contract.evidence import ROUNDING
 from vergence.recognition.vtn.exact import (
     a_constant_changes_nothing,
@@ -49,12 +47,12 @@ CLAIMS = (
           unit="pixels"),
     Claim("order", "Order within a group does not matter; order across groups does.", "Sec. 3.3", "check",
           order_within_groups_does_not_matter, ROUNDING),
-    Claim("loss", "The consistency loss has its values for equal maps, and no gradient where its hinge is off.", "Eq. 4",
-          "check", loss_has_its_values, ROUNDING),
+    Claim("loss", "The consistency loss has its values for equal maps, and no gradient where its hinge is off.",
+          "Eq. 4", "check", loss_has_its_values, ROUNDING),
     Claim("estimator", "The number of the layer's parameters does not depend on the backbone's width.", "Sec. 3.3",
           "exact", estimator_ignores_the_width, 0, unit="parameters off"),
-    Claim("mixing", "Squeezes and expansions by identity matrices are none.", "Sec. 3.3", "check", identity_mixes_are_none,
-          ROUNDING, unit="pixels"),
+    Claim("mixing", "Squeezes and expansions by identity matrices are none.", "Sec. 3.3", "check",
+          identity_mixes_are_none, ROUNDING, unit="pixels"),
     Claim("deformable", "Deformable convolution is its definition, by output pixel and by tap, forward and backward.",
           "Dai et al., 2017", "check", deformable_forms_agree, ROUNDING),
     parameter_counts("parameters", "Trainable parameters, counted by hand.", "Sec. 3.5",

@@ -16,7 +16,9 @@ from vergence.ops.fields import candidate_probabilities, consistency, expected_o
 from vergence.reference import fields as plain
 
 
-def _layer(channels: int = 12, groups: int = 3, window: int = 5, beta: float = 1.0, **how: bool) -> VolumetricTransformer:
+def _layer(
+    channels: int = 12, groups: int = 3, window: int = 5, beta: float = 1.0, **how: bool
+) -> VolumetricTransformer:
     """A layer with random weights in float64, so that residual logits matter."""
     return filled(VolumetricTransformer(channels, groups, window, beta, widths=(4, 6), **how))
 
@@ -47,7 +49,7 @@ def equal_responses_leave_the_map(_: Evidence) -> float:
 
 
 def sharpness_has_its_limits(_: Evidence) -> float:
-    """With large beta fields vanish in the interior; with small beta they point to the largest response of the window."""
+    """With large beta fields vanish in the interior; with small beta they point to the window's largest response."""
     response = uniform(1, 2, 13, 14, seed="response")
     flat = expected_offsets(candidate_probabilities(response, None, 5, 1e13), 5)
     sharp = expected_offsets(candidate_probabilities(response, None, 5, 1e-6), 5)
@@ -107,7 +109,12 @@ def groups_have_their_limits(_: Evidence) -> float:
     worst = apart(whole, plain.group_by_group(u, field.expand(-1, 6, -1, -1, -1)))
     alone, fields = each.warp(u)
     for channel in range(6):
-        worst = max(worst, apart(alone[:, channel : channel + 1], sampled(u[:, channel : channel + 1], fields[:, channel : channel + 1])))
+        worst = max(
+            worst,
+            apart(
+                alone[:, channel : channel + 1], sampled(u[:, channel : channel + 1], fields[:, channel : channel + 1])
+            ),
+        )
     same = apart(fields[:, :1].expand_as(fields), fields)
     return worst if same > 1e-3 and field.shape[1] == 1 else math.inf
 
@@ -165,7 +172,10 @@ def loss_has_its_values(_: Evidence) -> float:
 
 def estimator_ignores_the_width(_: Evidence) -> float:
     """Parameters of the layer for 512 and for 2048 channels against the count by hand."""
-    by_hand = sum(9 * a * b + 2 * b for a, b in zip((2, 16, 32, 64, 64, 64, 64, 32), (16, 32, 64, 64, 64, 64, 32, 16), strict=True))
+    by_hand = sum(
+        9 * a * b + 2 * b
+        for a, b in zip((2, 16, 32, 64, 64, 64, 64, 32), (16, 32, 64, 64, 64, 64, 32, 16), strict=True)
+    )
     by_hand += 2 * (32 * 24 + 24 * 16 + 16 * 12 + 12 * 8) + 9 * 16 * 121 + 121
     with torch.device("meta"):
         counts = [sum(p.numel() for p in VolumetricTransformer(k).parameters()) for k in (512, 2048)]

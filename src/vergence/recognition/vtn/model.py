@@ -59,7 +59,9 @@ def build(model: ModelConfig, classes: int, size: int) -> Network:
         head = Descriptor()
     if model.warp == "deform":
         if not LAST[model.backbone]:
-            raise VergenceError(f"{model.backbone} ends with depthwise convolutions: none of them can become deformable")
+            raise VergenceError(
+                f"{model.backbone} ends with depthwise convolutions: none of them can become deformable"
+            )
         deformed(backbone, LAST[model.backbone])
     return Network(backbone, _warp(model), head)
 

@@ -24,7 +24,7 @@ SHOWN = 3
 
 
 def apart(fields: Tensor, count: int) -> list[int]:
-    """Groups of fields (C, 2, h, w) whose sampled places have their middles far apart, the one that moves most first."""
+    """Groups of fields (C, 2, h, w) that sample places with middles far apart, the one that moves most first."""
     height, width = fields.shape[-2:]
     middle = fields.float().mean((2, 3)) / torch.tensor([width, height])
     chosen = [int(fields.float().norm(dim=1).mean((1, 2)).argmax())]
@@ -63,7 +63,9 @@ def draw_mesh(axes: Any, field: Tensor, region: Region, line: float = 0.7, dot: 
     axes.scatter(*places.reshape(-1, 2).T, c=colours, s=dot, linewidths=0)
 
 
-def draw_rows(path: Path, rows: Sequence[Sequence[tuple[Tensor, str, Tensor | None, Region]]], side: float = 2.2) -> Path:
+def draw_rows(
+    path: Path, rows: Sequence[Sequence[tuple[Tensor, str, Tensor | None, Region]]], side: float = 2.2
+) -> Path:
     """Rows of panels: a picture (3, H, W), a title, and the field on it, if any."""
     columns = max(map(len, rows))
     height, width = rows[0][0][0].shape[-2:]
@@ -100,7 +102,7 @@ def report(ctx: Ctx, models: Mapping[str, Network], data: Viewed) -> Sequence[Ar
         rows.append(row)
     caption = (
         "Held-out pictures and the places that each network's fields sample: neighbouring positions of the map are "
-        "joined, and red grows to the right of the map, blue downwards. Of several groups, those are shown that lead to "
-        "places far apart."
+        "joined, and red grows to the right of the map, blue downwards. Of several groups, those are shown that lead "
+        "to places far apart."
     )
     return [Artifact("image", draw_rows(ctx.folder / "fields.png", rows, 1.9), caption)]

@@ -139,8 +139,8 @@ def described(ctx: Ctx, model: Network, inputs: Inputs, whole: Callable[[Tensor]
 
 
 def ready_network(beta: float) -> Network:
-    """EfficientNet-Lite0 with the weights of the extra ``pretrained``, and a volumetric transformer whose residual logits
-    are zero: nothing in it was trained, and its fields follow the responses of the map."""
+    """EfficientNet-Lite0 with the weights of the extra ``pretrained``, and a volumetric transformer whose residual
+    logits are zero: nothing in it was trained, and its fields follow the responses of the map."""
     network = build(ModelConfig("efficientnet-lite0", beta=beta), 1000, 224)
     state = public_names(load_state(LITE["efficientnet-lite0"].path()))
     load_backbone(network, state)
@@ -149,7 +149,7 @@ def ready_network(beta: float) -> Network:
 
 
 def whole_input(picture: Tensor) -> Tensor:
-    """A whole picture for :func:`ready_network`, with a longer side of :data:`LONGEST` and both sides multiples of 32."""
+    """A whole picture for :func:`ready_network`: a longer side of :data:`LONGEST`, both sides multiples of 32."""
     share = LONGEST / max(picture.shape[-2:])
     height, width = (max(round(side * share / LEAST), 1) * LEAST for side in picture.shape[-2:])
     return normalised(resized(scaled(picture), height, width), (LITE_MEAN,) * 3, (LITE_STD,) * 3)
@@ -158,8 +158,8 @@ def whole_input(picture: Tensor) -> Tensor:
 def without_weights(ctx: Ctx, inputs: Inputs) -> Bent:
     """Classes of ImageNet, and the fields that follow from responses alone."""
     ctx.progress.say(
-        "no weights of vtn: EfficientNet-Lite0, trained on ImageNet, with a volumetric transformer that was not trained, "
-        "so that its fields follow the responses alone"
+        "no weights of vtn: EfficientNet-Lite0, trained on ImageNet, with a volumetric transformer that was not "
+        "trained, so that its fields follow the responses alone"
     )
     pictures = _read(ctx, inputs)
     network = ready_network(inputs.beta).to(ctx.device)
@@ -185,33 +185,37 @@ def render(ctx: Ctx, inputs: Inputs, result: Bent) -> Sequence[Artifact]:
         artifacts.append(Artifact("table", table, "The most likely labels with their probabilities."))
     described = write_array(ctx.folder / "descriptors.npy", result.descriptors.numpy())
     artifacts.append(Artifact("table", described, "One descriptor of unit length per picture, (N, D)."))
-    drawn_groups: dict[str, Any] = {}
-    for number, (path, region) in enumerate(zip(inputs.images, result.regions, strict=True)):
-        title = f"{result.labels[number]} {float(result.scores[number].max()):.0%}" if result.labels else path.name
-        if result.unbent and result.unbent[number] != result.labels[number]:
-            title += f"\nunbent: {result.unbent[number]}"
-        picture = read_image(path)
-        row: list[tuple[Tensor, str, Tensor | None, Region]] = [(picture, title, None, region)]
-        if result.fields:
-            fields = result.fields[number]
-            array = write_array(unused(ctx.folder / f"{path.stem}-fields.npy"), fields.numpy())
-            artifacts.append(
-                Artifact("table", array, f"{path.name}: fields (C, 2, h, w) to the right and down, in pixels of the map.")
-            )
-            groups = apart(fields, inputs.groups)
-            row += [(picture, f"group {g}", fields[g], region) for g in groups]
-            drawn_groups[str(path)] = {"map": list(fields.shape[-2:]), "region": list(region), "groups": [
-                {"group": g, "mean shift": fields[g].mean((1, 2)).tolist(), "mean length": float(fields[g].norm(dim=0).mean())}
-                for g in range(len(fields))
-            ]}  # fmt: skip
-        wrapped = [row[i : i + 4] for i in range(0, len(row), 4)]
-        drawn = draw_rows(unused(ctx.folder / f"{path.stem}-fields.png"), wrapped, 2.6)
-        artifacts.append(
-            Artifact("image", drawn, f"{path.name}: where groups of channels sample; dots are coloured by where they go.")
-        )
-    if drawn_groups:
-        write_json(ctx.folder / "fields.json", drawn_groups)
-        artifacts.append(
-            Artifact("table", ctx.folder / "fields.json", "For each picture and group, its mean shift and length.")
-        )
+    for number, path in enumerate(inputs.images):
+        artifacts += _drawn(ctx, inputs, result, number, path)
+    if result.fields:
+        told = {file: _told(*each) for file, *each in zip(result.files, result.fields, result.regions, strict=True)}
+        write_json(ctx.folder / "fields.json", told)
+        caption = "For each picture and group, the mean shift and length of its field, in pixels of the map."
+        artifacts.append(Artifact("table", ctx.folder / "fields.json", caption))
     return artifacts
+
+
+def _drawn(ctx: Ctx, inputs: Inputs, result: Bent, number: int, path: Path) -> list[Artifact]:
+    """The fields of one picture as an array, and a drawing."""
+    picture, region = read_image(path), result.regions[number]
+    title = f"{result.labels[number]} {float(result.scores[number].max()):.0%}" if result.labels else path.name
+    if result.unbent and result.unbent[number] != result.labels[number]:
+        title += f"\nnot bent: {result.unbent[number]}"
+    row: list[tuple[Tensor, str, Tensor | None, Region]] = [(picture, title, None, region)]
+    artifacts = []
+    if result.fields:
+        fields = result.fields[number]
+        array = write_array(unused(ctx.folder / f"{path.stem}-fields.npy"), fields.numpy())
+        caption = f"{path.name}: fields (C, 2, h, w) to the right and down, in pixels of the map."
+        artifacts.append(Artifact("table", array, caption))
+        row += [(picture, f"group {g}", fields[g], region) for g in apart(fields, inputs.groups)]
+    wrapped = [row[i : i + 4] for i in range(0, len(row), 4)]
+    drawn = draw_rows(unused(ctx.folder / f"{path.stem}-fields.png"), wrapped, 2.6)
+    caption = f"{path.name}: where groups of channels sample; dots are coloured by where they go."
+    return [*artifacts, Artifact("image", drawn, caption)]
+
+
+def _told(fields: Tensor, region: Region) -> dict[str, Any]:
+    shifts, lengths = fields.mean((2, 3)).tolist(), fields.norm(dim=1).mean((1, 2)).tolist()
+    groups = [{"shift": shift, "length": length} for shift, length in zip(shifts, lengths, strict=True)]
+    return {"map": list(fields.shape[-2:]), "region": list(region), "groups": groups}

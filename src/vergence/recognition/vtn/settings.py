@@ -180,6 +180,7 @@ class Inputs:
 
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_GREY, _EVEN = (0.45, 0.45, 0.45), (0.25, 0.25, 0.25)
 
 
 def _fine_tuning(batch: int, epochs: int = 90) -> Training:
@@ -200,15 +201,20 @@ _QUICK = Training(
     evaluate_every=0,
     optimiser=Optimiser("adamw", lr=3e-3, weight_decay=1e-3, schedule=Schedule("cosine", warmup=32)),
 )
-_VIEW = dict(size=48, resize=48, augment="none", mean=(0.45, 0.45, 0.45), std=(0.25, 0.25, 0.25))
 PRESETS = {
-    "tiny": Config(_SMALL, Pictures(**_VIEW), Objective(0.002, 5.0), train=_QUICK),  # type: ignore[arg-type]
+    "tiny": Config(_SMALL, Pictures(48, 48, "none", mean=_GREY, std=_EVEN), Objective(0.002, 5.0), train=_QUICK),
     "tiny-retrieval": Config(
-        replace(_SMALL, head="gem"), Landmarks(**_VIEW), Objective(0.002, 5.0), train=_QUICK  # type: ignore[arg-type]
+        replace(_SMALL, head="gem"),
+        Landmarks(48, 48, "none", mean=_GREY, std=_EVEN),
+        Objective(0.002, 5.0),
+        train=_QUICK,
     ),
     "paper": _published("cub:CUB_200_2011"),
     "paper-vgg": replace(
-        _published("cub:CUB_200_2011"), model=ModelConfig("vgg19"), objective=Objective(margin=20.0), pretrained="vgg19.pth"
+        _published("cub:CUB_200_2011"),
+        model=ModelConfig("vgg19"),
+        objective=Objective(margin=20.0),
+        pretrained="vgg19.pth",
     ),
     "paper-cars": _published("cars:stanford_cars"),
     "paper-aircraft": _published("aircraft:fgvc-aircraft-2013b"),

@@ -62,8 +62,8 @@ def turned(picture: Tensor, degrees: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Viewed:
-    """Labelled pictures as network input, in batches with ``each`` pictures of a class: the middle of a picture by index,
-    turned and cropped at random by ``draw``."""
+    """Labelled pictures as network input, in batches with ``each`` pictures of a class: the middle of a picture by
+    index, turned and cropped at random by ``draw``."""
 
     data: Any
     labels: Sequence[int]

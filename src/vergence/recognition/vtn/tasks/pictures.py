@@ -33,8 +33,8 @@ class PictureTask(Task[Config, Facts, Network, Viewed, Bent]):
 
     def embedded(self, config: Config) -> str:
         return (
-            "Embedded: drawn birds in front of photographs, 16 kinds by the mark of the head and the plumage of the wing; "
-            "birds stand anywhere, and head and wing move and turn independently."
+            "Embedded: drawn birds in front of photographs, 16 kinds by the mark of the head and the plumage of the "
+            "wing; birds stand anywhere, and head and wing move and turn independently."
         )
 
     def judged_by(self, config: Config) -> str:
