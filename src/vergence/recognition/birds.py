@@ -44,7 +44,9 @@ class Birds:
     images: Tensor
     labels: Tensor
     places: Tensor
-    marks: Marks = "own"
+    boxes: Tensor
+    """Boxes of the birds, (N, 4): left, top, width and height in pixels."""
+    marks: Marks
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -60,7 +62,8 @@ class Birds:
     def of_kinds(self, kinds: Tensor) -> Birds:
         """The birds of some kinds only."""
         kept = torch.isin(self.labels, kinds)
-        return replace(self, images=self.images[kept], labels=self.labels[kept], places=self.places[kept])
+        every = ("images", "labels", "places", "boxes")
+        return replace(self, **{name: getattr(self, name)[kept] for name in every})
 
 
 def birds(count: int, size: int, pose: float, marks: Marks, split: str) -> Birds:
@@ -98,7 +101,7 @@ def birds(count: int, size: int, pose: float, marks: Marks, split: str) -> Birds
     canvas.ellipse(head + _turned(torch.tensor([-2.2, -1.8]), nod), nod, (1.1, 1.1), ink)
     noise = 0.03 * torch.randn(canvas.picture.shape, generator=source)
     pictures = (canvas.picture + noise).clamp(0, 1).mul(255).round().to(torch.uint8)
-    return Birds(pictures, labels, torch.stack([head, wing], 1) * canvas.scale, marks)
+    return Birds(pictures, labels, torch.stack([head, wing], 1) * canvas.scale, canvas.boxes(), marks)
 
 
 class _Canvas:
@@ -107,6 +110,17 @@ class _Canvas:
     def __init__(self, picture: Tensor, scale: float) -> None:
         self.picture, self.scale = picture, scale
         self.axis = (torch.arange(picture.shape[-1]) + 0.5) / scale - 0.5
+        self.covered = torch.zeros_like(picture[:, 0])
+
+    def boxes(self) -> Tensor:
+        """Boxes (N, 4) around all that was drawn: left, top, width and height."""
+        spans = []
+        for side in (1, 2):
+            shown = (self.covered > 0.5).any(side)
+            first = shown.float().argmax(1)
+            spans.append((first, shown.shape[1] - shown.flip(1).float().argmax(1) - first))
+        (left, width), (top, height) = spans
+        return torch.stack([left, top, width, height], 1).float()
 
     def local(self, place: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
         """Coordinates (N, S, S) along and across a part at ``place`` (N, 2), turned by ``angle`` (N,)."""
@@ -118,7 +132,9 @@ class _Canvas:
     def cover(self, u: Tensor, v: Tensor, axes: tuple[float, float]) -> Tensor:
         """The share of every pixel inside an ellipse, with edges a pixel wide."""
         radius = ((u / axes[0]).square() + (v / axes[1]).square()).sqrt()
-        return ((1 - radius) * min(axes) * self.scale + 0.5).clamp(0, 1).unsqueeze(1)
+        inside = ((1 - radius) * min(axes) * self.scale + 0.5).clamp(0, 1)
+        self.covered = torch.maximum(self.covered, inside)
+        return inside.unsqueeze(1)
 
     def ellipse(self, place: Tensor, angle: Tensor, axes: tuple[float, float], colour: Tensor) -> None:
         inside = self.cover(*self.local(place, angle), axes)

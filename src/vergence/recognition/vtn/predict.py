@@ -115,20 +115,12 @@ def _result(inputs: Inputs, seen: Sequence[_Seen], classes: Sequence[str], plain
 
 def classified(ctx: Ctx, model: Network, inputs: Inputs) -> Bent:
     """The classes of pictures, by the middle of each, as in evaluation."""
-    from vergence.recognition.vtn.tasks import asked, cut
+    from vergence.recognition.vtn.tasks import asked, cut, seen
 
     view = asked(ctx.config, Pictures)
-    seen = []
-    for picture in _read(ctx, inputs):
-        height, width = picture.shape[-2:]
-        if view.square:
-            share = view.size / view.resize
-            region = (width * (1 - share) / 2, height * (1 - share) / 2, width * share, height * share)
-        else:
-            left, top, side = view.region(height, width)
-            region = (left, top, side, side)
-        seen.append(_looked(model, ctx.to_device(cut(view, picture)), region))
-    return _result(inputs, seen, [ctx.facts.name(n) for n in range(ctx.facts.classes)])
+    pictures = _read(ctx, inputs)
+    looked = [_looked(model, ctx.to_device(cut(view, picture)), seen(view, picture)) for picture in pictures]
+    return _result(inputs, looked, [ctx.facts.name(n) for n in range(ctx.facts.classes)])
 
 
 def described(ctx: Ctx, model: Network, inputs: Inputs, whole: Callable[[Tensor], Tensor]) -> Bent:

@@ -247,6 +247,8 @@ VARIANTS = {
 METRICS = {
     "top1": Metric("Top-1", "%"),
     "top5": Metric("Top-5", "%"),
+    "loc1": Metric("localisation error, top-1", "%", higher_is_better=False),
+    "loc5": Metric("localisation error, top-5", "%", higher_is_better=False),
     "map": Metric("mAP", "%"),
     "easy": Metric("mAP, Easy", "%"),
     "medium": Metric("mAP, Medium", "%"),
@@ -277,6 +279,10 @@ REPORTED = (
         {"none": (82.1,), "deform": (83.7,), "stn": (81.2,), "saliency": (83.1,), "no-mixing": (86.9,),
          "no-groups": (82.4,), "no-probability": (85.1,), "no-consistency": (84.9,), "vtn": (89.2,)},
         ("paper-aircraft",),
+    ),
+    Reported.table(
+        "Table 5: CUB-200, ResNet-50, localisation by Grad-CAM", ("loc1", "loc5"),
+        {"none": (53.42, 43.12), "stn": (54.21, 43.33), "vtn": (52.18, 41.76)}, ("tiny", "paper"),
     ),
     Reported.table("Table 6: ROxford5k, [47] + GeM", ("medium", "hard"), {"none": (64.7, 38.5), "vtn": (67.4, 45.5)},
                    ("tiny-retrieval", "paper-retrieval")),

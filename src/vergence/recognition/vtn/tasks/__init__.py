@@ -18,6 +18,7 @@ from vergence.ops.fields import consistency, triplets
 from vergence.recognition.birds import Birds, birds
 from vergence.recognition.data import augmented, middle
 from vergence.recognition.settings import Facts
+from vergence.recognition.vtn.pictures import Region
 from vergence.recognition.vtn.settings import Config, Landmarks, Pictures
 
 Ctx = Context[Config, Facts]
@@ -44,6 +45,16 @@ def cut(view: Pictures | Landmarks, picture: Tensor) -> Tensor:
     return middle(view, _squared(view, picture))
 
 
+def seen(view: Pictures | Landmarks, picture: Tensor) -> Region:
+    """The part of a picture that :func:`cut` takes, in its own pixels."""
+    height, width = picture.shape[-2:]
+    if isinstance(view, Pictures) and view.square:
+        share = view.size / view.resize
+        return width * (1 - share) / 2, height * (1 - share) / 2, width * share, height * share
+    left, top, side = view.region(height, width)
+    return left, top, side, side
+
+
 def _squared(view: Pictures | Landmarks, picture: Tensor) -> Tensor:
     """A picture of bytes or floats, as floats; with one length along both sides if the view asks for it."""
     if isinstance(view, Pictures) and view.square:
@@ -68,12 +79,22 @@ class Viewed:
     data: Any
     labels: Sequence[int]
     view: Pictures | Landmarks
+    boxes: Sequence[Sequence[float]] = ()
+    """Boxes of the objects as left, top, width and height in pixels of the picture, if they are known."""
 
     def __len__(self) -> int:
         return len(self.data)
 
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return cut(self.view, self._picture(index)), self.labels[index]
+    def __getitem__(self, index: int) -> tuple[Tensor, int, Tensor]:
+        """The input, the label, and the box in pixels of the input as left, top, right, bottom (NaN if unknown)."""
+        picture = self._picture(index)
+        box = torch.full((4,), torch.nan)
+        if len(self.boxes):
+            left, top, across, down = seen(self.view, picture)
+            x, y, width, height = map(float, self.boxes[index])
+            corners = torch.tensor([x - left, y - top, x + width - left, y + height - top])
+            box = corners * self.view.size / torch.tensor([across, down]).repeat(2)
+        return cut(self.view, picture), self.labels[index], box
 
     def draw(self, index: int, generator: torch.Generator) -> tuple[Tensor, int]:
         picture = _squared(self.view, self._picture(index))
