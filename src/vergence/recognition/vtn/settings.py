@@ -171,7 +171,7 @@ class Inputs:
     """Picture files; without weights, for a network trained on ImageNet (the extra `pretrained`)."""
     groups: int = 6
     """Number of groups of channels whose fields are drawn: those that lead to places far apart."""
-    beta: float = 2.0
+    beta: float = 1.0
     """Without weights: divides the logits of candidates; the smaller, the further fields reach for strong responses."""
 
     def __post_init__(self) -> None:
