@@ -32,7 +32,7 @@ def localisation_errors(logits: Tensor, labels: Tensor, found: Tensor, truth: Te
     if not len(labels):
         raise VergenceError("there is no picture to localise anything in")
     good = overlap(found, truth) > 0.5
-    ranked = logits.argsort(1, descending=True, stable=True)[:, :5] == labels[:, None]
+    ranked = logits.argsort(dim=1, descending=True, stable=True)[:, :5] == labels[:, None]
     return {
         f"loc{k}": float(100 * (1 - (ranked[:, :k].any(1) & good).double().mean()))
         for k in (1, 5)

@@ -343,7 +343,7 @@ def test_a_flat_picture_has_symmetric_fields():
     [
         ([], "no picture given"),
         (["missing.png"], "missing.png does not exist"),
-        (["text.png"], "text.png is not a picture"),
+        (["text.png"], "text.png is not a readable picture"),
         (["a.png", "--groups", "0"], "1 to 64 groups are drawn"),
         (["a.png", "--beta", "-1"], "beta above 0"),
         (["a.png", "--beta", "nan"], "beta above 0"),

@@ -35,11 +35,11 @@ def contests() -> Iterator[Contest]:
             _both_ways(sampled, u, fields), {GROUPS: _both_ways(plain.group_by_group, u, fields)},
         )  # fmt: skip
     for side, channels in ((14, 64), (28, 128)):
-        parts = _noise(2, channels, side, side), 1.5 * _noise(2, 18, side, side), _noise(channels, channels, 3, 3)
+        parts = _noise(1, channels, side, side), 1.5 * _noise(1, 18, side, side), _noise(channels, channels, 3, 3)
         rivals = {PIXELS: _both_ways(partial(plain.deformable_by_pixel, padding=1), *parts)}
         rivals[TAPS] = _both_ways(partial(plain.deformable_by_tap, padding=1), *parts)
         yield Contest(
-            f"deform-{side}", f"deformable 3x3 convolution, {channels} channels, 2 maps of {side} x {side}, both ways",
+            f"deform-{side}", f"deformable 3x3 convolution, {channels} channels, {side} x {side}, both ways",
             _both_ways(partial(deformable_convolution, padding=1), *parts), rivals,
         )  # fmt: skip
 
