@@ -310,6 +310,8 @@ SETTINGS = Settings(
         "paper-inaturalist": Published({"classes": 5089}, (1, 5089), 23_508_032 + 178_089 + 2049 * 5089),
         "paper-retrieval": Published({}, (1, 2048), 23_508_032 + 178_089 + 1),
     },
-    learns=Learns("cross_entropy", steps=30, share=0.75, changes={"data.count": 64}),
+    learns=Learns(
+        "cross_entropy", steps=24, share=0.75, changes={"data.count": 32, "train.batch": 16, "model.groups": 4}
+    ),
     minutes=0.4,
 )
