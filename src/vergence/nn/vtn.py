@@ -68,8 +68,8 @@ class Estimator(nn.Module):
             for i in range(last)
         )
         self.out = nn.Conv2d(widths[0], outputs, 3, padding=1)
-        nn.init.zeros_(self.out.weight)
-        nn.init.zeros_(self.out.bias)  # type: ignore[arg-type]
+        for start in self.out.parameters():
+            nn.init.zeros_(start)
 
     def forward(self, x: Tensor) -> Tensor:
         sizes = []

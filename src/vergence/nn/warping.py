@@ -49,7 +49,7 @@ class Warp(nn.Module):
                 f"a {name} needs a map (B, {self.channels}, H, W), got {tuple(u.shape)}: attach it where there is one"
             )
         # grid_sample takes NaN for a place like any other, so it would be hidden.
-        if not (u.is_meta or torch.compiler.is_compiling() or torch.jit.is_tracing()) and not u.isfinite().all():
+        if not (u.is_meta or torch.compiler.is_compiling()) and not u.isfinite().all():
             raise VergenceError(f"a {name} needs finite numbers, but its map holds NaN or infinity")
 
 
@@ -82,8 +82,8 @@ class SaliencySampler(Warp):
         super().__init__(channels)
         self.saliency = nn.Conv2d(channels, 1, 1)
         self.share = share
-        nn.init.zeros_(self.saliency.weight)
-        nn.init.zeros_(self.saliency.bias)
+        for start in self.saliency.parameters():
+            nn.init.zeros_(start)
 
     def fields(self, u: Tensor) -> Tensor:
         height, width = u.shape[-2:]
@@ -121,8 +121,8 @@ class DeformableConv2d(nn.Conv2d):
         taps = math.prod(self.kernel_size)
         like = {"device": self.weight.device, "dtype": self.weight.dtype}
         self.offset = nn.Conv2d(self.in_channels, 2 * taps, *sizes, **like)  # type: ignore[arg-type]
-        nn.init.zeros_(self.offset.weight)
-        nn.init.zeros_(self.offset.bias)  # type: ignore[arg-type]
+        for start in self.offset.parameters():
+            nn.init.zeros_(start)
 
     def forward(self, x: Tensor) -> Tensor:
         with full_precision(x):

@@ -8,7 +8,7 @@ ABOUT = About(
     authors=("Seungryong Kim", "Sabine Süsstrunk", "Mathieu Salzmann"),
     venue="ECCV 2020",
     tasks=("image classification", "image retrieval"),
-    brief="feature channels bent by fields of their own",
+    brief="feature maps bent group by group",
     summary=(
         "A layer for the end of a CNN that bends every group of feature channels by a displacement field of its own, "
         "so that different parts of an object line up across pictures. Fields come from responses and a small "

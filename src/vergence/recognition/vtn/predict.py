@@ -180,7 +180,8 @@ def render(ctx: Ctx, inputs: Inputs, result: Bent) -> Sequence[Artifact]:
     for number, path in enumerate(inputs.images):
         artifacts += _drawn(ctx, inputs, result, number, path)
     if result.fields:
-        told = {file: _told(*each) for file, *each in zip(result.files, result.fields, result.regions, strict=True)}
+        every = zip(result.files, result.fields, result.regions, strict=True)
+        told = {file: _told(fields, region) for file, fields, region in every}
         write_json(ctx.folder / "fields.json", told)
         caption = "For each picture and group, the mean shift and length of its field, in pixels of the map."
         artifacts.append(Artifact("table", ctx.folder / "fields.json", caption))
