@@ -41,9 +41,13 @@ from vergence.nn.self_attention import (
 from vergence.nn.setconv import SetConv
 from vergence.nn.temporal import Aligned, Alignment, TemporalAttention, TemporalConv, TemporalMean, TemporalShift
 from vergence.nn.video_vit import VideoViT
+from vergence.nn.vtn import WARPS, VolumetricTransformer
+from vergence.nn.warping import AffineTransformer, DeformableConv2d, SaliencySampler
 
 __all__ = [
     "BLOCKS",
+    "WARPS",
+    "AffineTransformer",
     "Aligned",
     "Alignment",
     "CayleyNonlocal",
@@ -52,6 +56,7 @@ __all__ = [
     "CompressedSelfAttention2d",
     "CompressedSelfAttentionLowRank2d",
     "CrissCross",
+    "DeformableConv2d",
     "DescriptorNetwork",
     "DistillationLoss",
     "Distiller",
@@ -70,6 +75,7 @@ __all__ = [
     "ResNet",
     "ResNet3d",
     "ResNetTP",
+    "SaliencySampler",
     "ScaleBatchNorm2d",
     "ScaleConv2d",
     "ScaleMaxPool2d",
@@ -86,6 +92,7 @@ __all__ = [
     "TemporalShift",
     "VideoTransformer",
     "VideoViT",
+    "VolumetricTransformer",
     "descriptor_network",
     "inflate",
     "learned_whitening",
