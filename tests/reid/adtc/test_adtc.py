@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from helpers import short, start, stop_and_go_on
-from reid.csalr.fixtures import picture
+from reid.picture_layouts import picture
 from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.context import Context

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -28,26 +27,11 @@ from vergence.reid.adtc.pictures import Ctx, draw
 from vergence.reid.adtc.predict import Matches
 from vergence.reid.adtc.settings import SETTINGS, Config, Facts, Inputs, Labelling
 from vergence.reid.camera_errors import camera_errors, margins
-from vergence.reid.crowds import Population, population
+from vergence.reid.crowds import population
 from vergence.reid.data import Balanced, Viewed, judged
 from vergence.reid.protocol import rank_people, scores_of
 from vergence.reid.rounds import ROUND, Clustered, Ways, cluster, describe_all, relabel, round_of
-from vergence.reid.shots import crowd
 from vergence.reid.unlabelled import UNLABELLED, has_identities
-
-OTHERS = (4, 5, 6, 7)
-"""Cameras of the embedded pictures to pre-train on; those to adapt to are by cameras 0 to 3."""
-
-
-@lru_cache(maxsize=6)
-def _embedded(size: tuple[int, int, int, int], split: str) -> Population:
-    """People, height, width, shots: a split of the embedded data. ``source`` is what to pre-train on."""
-    people, height, width, shots = size
-    if split != "source":
-        return population(people, height, width, split, shots=shots)
-    drawn = crowd(people, height, width, ("population", "source"), OTHERS, shots)
-    identities, cameras = (tuple(part.tolist()) for part in (drawn.identities, drawn.cameras))
-    return Population(drawn.pictures, identities, cameras, drawn.masks, drawn.joints)
 
 
 class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
@@ -62,14 +46,24 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
         if split == "train" and ctx.phase == "pretrain":
             return Balanced(self._labelled(ctx), asked, asked.each)
         own = "train" if split == "train" else "test"  # as for public data, validation is the test
-        pictures = read(asked.source, self.layouts, split, embedded=lambda: _embedded(asked.size(own), own))
+        cameras = tuple(range(asked.cameras))
+        pictures = read(
+            asked.source,
+            self.layouts,
+            split,
+            embedded=lambda: population(asked.people, asked.height, asked.width, own, cameras, asked.shots),
+        )
         return Viewed(pictures, asked)
 
     def _labelled(self, ctx: Ctx) -> Any:
         """The pictures to pre-train on."""
         asked = ctx.config.data
+        others = tuple(range(asked.cameras, 2 * asked.cameras))
         pictures = read(
-            asked.labelled, self.layouts, "train", embedded=lambda: _embedded(asked.size("source"), "source")
+            asked.labelled,
+            self.layouts,
+            "train",
+            embedded=lambda: population(asked.known, asked.height, asked.width, "source", others, asked.shots),
         )
         if not has_identities(pictures):
             raise VergenceError(f"{asked.labelled} has no identities to pre-train on: expected --data.labelled "

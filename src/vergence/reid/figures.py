@@ -1,72 +1,29 @@
-"""Embedded re-identification data: drawn people seen by several cameras.
+"""Drawn people for embedded tracklets: thousands of frames, each drawn by a few operations on whole pictures.
 
 A person is a body, hair or a hat, a top with a pattern, trousers, shorts or a skirt, shoes, and perhaps a bag. Every
-colour comes from a short list, so that many people share each garment and only the combination identifies them.
-Cameras differ in light, background, view and crop; pictures in pose, position, facing, colour of the light, exposure
-and occlusion. A descriptor has to locate the parts and correct their colours for the light, which can be estimated
-from the picture as a whole but not from any single place.
+colour comes from a short list, so that many people share each garment and only the combination identifies them. Single
+pictures of people are rendered instead, by :mod:`vergence.reid.shots`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from vergence.core.seeding import generator
-from vergence.reid.data import Seen
 
 Uniform = Callable[[float, float], Tensor]
 """Draws one number between two bounds per picture, (N, 1, 1)."""
 CAMERAS = 4
-SHOTS = 3
-"""Pictures per person and camera."""
 WEAR = torch.tensor(
     [[0.75, 0.15, 0.15], [0.15, 0.3, 0.7], [0.15, 0.5, 0.2], [0.85, 0.75, 0.2], [0.92, 0.92, 0.9], [0.12, 0.12, 0.14],
      [0.5, 0.25, 0.55], [0.55, 0.4, 0.28]]
 )  # fmt: skip
 SKIN = torch.tensor([[0.95, 0.8, 0.7], [0.8, 0.6, 0.45], [0.55, 0.38, 0.27], [0.35, 0.24, 0.18]])
 HAIR = torch.tensor([[0.1, 0.08, 0.07], [0.4, 0.25, 0.12], [0.8, 0.65, 0.35], [0.6, 0.6, 0.6]])
-
-
-@dataclass(frozen=True)
-class Population:
-    """Pictures (N, 3, H, W) as bytes with identities and cameras; the first ``queries`` are the queries."""
-
-    pictures: Tensor
-    identities: tuple[int, ...]
-    cameras: tuple[int, ...]
-    queries: int = 0
-
-    def __len__(self) -> int:
-        return len(self.identities)
-
-    def __getitem__(self, index: int) -> Seen:
-        return Seen(self.pictures[index], self.identities[index], self.cameras[index])
-
-
-@lru_cache(maxsize=8)
-def population(people: int, height: int, width: int, split: str, seed: int = 0) -> Population:
-    """Pictures of ``people`` identities, :data:`SHOTS` by each of :data:`CAMERAS` cameras.
-
-    Splits have different people under the same cameras. In ``train`` identities count from 0; in the others the first
-    shot of each camera is a query, and the gallery also has distractors, a fifth as many people again.
-    """
-    strangers = 0 if split == "train" else people // 5
-    everyone = people + strangers
-    person, camera, shot = torch.cartesian_prod(*map(torch.arange, (everyone, CAMERAS, SHOTS))).unbind(1)
-    source = generator("population", people, height, width, split, seed)
-    wardrobe = Person.draw(everyone, source)
-    pictures = _draw(wardrobe.of(person), camera, height, width, source)
-    if split == "train":
-        return Population(pictures, tuple(person.tolist()), tuple(camera.tolist()))
-    asks = (shot == 0) & (person < people)
-    order = torch.cat([asks.nonzero()[:, 0], (~asks).nonzero()[:, 0]])
-    identities = (person[order] + 1).where(person[order] < people, 0)  # 0: a distractor
-    return Population(pictures[order], tuple(identities.tolist()), tuple(camera[order].tolist()), int(asks.sum()))
 
 
 @dataclass(frozen=True)
@@ -91,34 +48,6 @@ class Person:
 
     def of(self, index: Tensor) -> Person:
         return Person(self.sizes[index], self.colours[index], self.kinds[index])
-
-
-def _draw(person: Person, camera: Tensor, height: int, width: int, source: torch.Generator) -> Tensor:
-    count = len(camera)
-
-    def uniform(low: float, high: float) -> Tensor:
-        return low + (high - low) * torch.rand(count, 1, 1, generator=source)
-
-    view = camera_views()
-    ground = backgrounds(view, camera, height, width, source)
-    # Place and size in the crop: body coordinates are x from -1 to 1 over the crop's width, y from 0 (crown) to 1.
-    y, x = torch.meshgrid(torch.linspace(0, 1, height), torch.linspace(-1, 1, width), indexing="ij")
-    scale = person.sizes[:, :1, None] * view["zoom"][camera, None, None] * uniform(0.88, 1.04)
-    top = 0.5 - 0.46 * scale + uniform(-0.07, 0.07)
-    lean = uniform(-0.12, 0.12)
-    v = (y - top) / (0.92 * scale)
-    u = (x - uniform(-0.22, 0.22) - lean * (v - 0.5)) / scale
-    u = torch.where(uniform(0, 1) < 0.5, u, -u)
-    canvas = Canvas(ground, u, v, 0.5 * height * scale)
-    paint_person(canvas, person, view["side"][camera, None, None], uniform)
-    _paint_occluder(canvas, x, y, uniform)
-    # Light: the camera's colour, the hour's, a picture's exposure, and a fall-off across the crop; then grain.
-    hour = (0.8 * torch.rand(count, 3, 1, 1, generator=source) - 0.4).exp()
-    tint = view["light"][camera][:, :, None, None] * hour
-    slope = 1 + view["slope"][camera, None, None] * (y - 0.5) + uniform(-0.25, 0.25) * x
-    lit = canvas.picture * tint * (uniform(0.75, 1.2) * slope)[:, None]
-    lit = lit + 0.04 * torch.randn(lit.shape, generator=source)
-    return lit.clamp(0, 1).mul(255).round().to(torch.uint8)
 
 
 def camera_views() -> dict[str, Tensor]:
@@ -217,13 +146,3 @@ def paint_person(canvas: Canvas, person: Person, side: Tensor, draw: Uniform) ->
     canvas.cover(canvas.ellipse(0.0, 0.06, 0.26, 0.06) * torch.where(behind, 1.0, (canvas.v < 0.07).float()), head)
     canvas.cover(canvas.box(-0.34, 0.34, 0.035, 0.06) * (hat == 0), head)
     canvas.cover(canvas.box(-0.27, 0.27, 0.05, 0.2) * (hat == 1) * behind, head)
-
-
-def _paint_occluder(canvas: Canvas, x: Tensor, y: Tensor, draw: Uniform) -> None:
-    """Occludes the person in a third of the pictures, by an object from below or by a post."""
-    which, middle, size = draw(0, 1), draw(-0.8, 0.8), draw(0.15, 0.45)
-    thing = ((x - middle).abs() < 0.5 + size) & (y > 1 - 0.8 * size)
-    post = (x - middle).abs() < 0.15 + 0.3 * size
-    shade = torch.cat([draw(0.1, 0.8)[:, 0] for _ in range(3)], 1)
-    canvas.cover((thing & (which < 0.2)).float(), shade)
-    canvas.cover((post & (which > 0.85)).float(), shade)
