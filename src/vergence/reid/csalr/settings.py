@@ -267,6 +267,8 @@ SETTINGS = Settings(
         "rendered": Starter(
             "search of people by their clothes, trained on rendered people only",
             data="2,400 pictures of 300 rendered people by 8 cameras; tested on 150 other people by the same cameras",
+            tried="50 other rendered people by 4 cameras that it was not trained on: mAP 71.7 %, rank-1 84.5 % (mean "
+            "colours of stripes: 28.5 and 36.5 %); not tried on photographs of people",
         ),
     },
     minutes=0.4,
