@@ -288,6 +288,8 @@ SETTINGS = Settings(
             "search of people by their clothes, trained on rendered people only",
             data="1,920 pictures of 240 rendered people by 4 cameras with identities, then 480 of 60 others by 4 other "
             "cameras without; tested on 60 more by these",
+            tried="50 other rendered people by 4 cameras that it was not trained on: mAP 60.2 %, rank-1 69.0 % (mean "
+            "colours of stripes: 28.5 and 36.5 %); not tried on photographs of people",
         ),
     },
     minutes=0.5,

@@ -17,7 +17,6 @@ from vergence.contract.system import System
 from vergence.contract.training import Phase
 from vergence.core.errors import VergenceError
 from vergence.data.layouts import read
-from vergence.metrics.ranking import Taken
 from vergence.nn.resnet import load_imagenet
 from vergence.ops.triplet import batch_hard
 from vergence.reid.adtc import predict
@@ -29,7 +28,7 @@ from vergence.reid.adtc.settings import SETTINGS, Config, Facts, Inputs, Labelli
 from vergence.reid.camera_errors import camera_errors, margins
 from vergence.reid.crowds import population
 from vergence.reid.data import Balanced, Viewed, judged
-from vergence.reid.protocol import rank_people, scores_of
+from vergence.reid.protocol import rank_people, refuse_unmatched, scores_of
 from vergence.reid.rounds import ROUND, Clustered, Ways, cluster, describe_all, relabel, round_of
 from vergence.reid.unlabelled import UNLABELLED, has_identities
 
@@ -72,8 +71,8 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
 
     def facts(self, ctx: Ctx, data: Viewed) -> Facts:
         config = ctx.config
-        if config.data.source != EMBEDDED:
-            _refuse_unmatched(self.data(ctx, "val").data, config.data.source)
+        if config.data.source != EMBEDDED and has_identities(judging := self.data(ctx, "val").data):
+            refuse_unmatched(judging, config.data.source, " (unlabelled:PATH trains without evaluation)")
         begins = config.pretrain.epochs or config.pretrain.steps
         return Facts(len(set(self._labelled(ctx).identities)) if begins else 0, len(data))
 
@@ -153,28 +152,6 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
 
 def _ways(asked: Labelling) -> Ways:
     return Ways(asked.way, asked.clusters, asked.top, asked.k, asked.mode == "zhong", asked.density)
-
-
-def _refuse_unmatched(pictures: Any, source: str) -> None:
-    """Refuse before training what could not be evaluated after it."""
-    if not has_identities(pictures):
-        return
-    queries, gallery = judged(pictures)
-    if not _matched(queries, gallery):
-        seen = set(pictures.cameras)
-        why = f"all pictures are from camera {min(seen)}" if len(seen) == 1 else "no identity is in two cameras"
-        raise VergenceError(
-            f"{source} has no query with a match from another camera, which the protocol needs: {why} "
-            f"(unlabelled:PATH trains without evaluation)"
-        )
-
-
-def _matched(queries: Taken, gallery: Taken) -> bool:
-    cameras: dict[int, set[int]] = {}
-    for identity, camera in zip(gallery.identities.tolist(), gallery.cameras.tolist(), strict=True):
-        cameras.setdefault(identity, set()).add(camera)
-    pairs = zip(queries.identities.tolist(), queries.cameras.tolist(), strict=True)
-    return any(cameras.get(identity, set()) - {camera} for identity, camera in pairs)
 
 
 SYSTEM = ADTCSystem()

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from vergence.contract.data import EMBEDDED
 from vergence.contract.inputs import Artifact
 from vergence.contract.system import System
 from vergence.contract.training import Phase, phases_of
@@ -23,7 +24,7 @@ from vergence.reid.csalr.pictures import Ctx, draw
 from vergence.reid.csalr.predict import Matches
 from vergence.reid.csalr.settings import SETTINGS, Config, Facts, Inputs
 from vergence.reid.data import LAYOUTS, Viewed, judged, sampled
-from vergence.reid.protocol import rank_people, scores_of
+from vergence.reid.protocol import rank_people, refuse_unmatched, scores_of
 
 
 class CSALRSystem(System[Config, Facts, PartNetwork, Viewed, Matches]):
@@ -48,6 +49,8 @@ class CSALRSystem(System[Config, Facts, PartNetwork, Viewed, Matches]):
         return sampled(pictures, asked, asked.sampler, asked.each) if split == "train" else Viewed(pictures, asked)
 
     def facts(self, ctx: Ctx, data: Viewed) -> Facts:
+        if (source := ctx.config.data.source) != EMBEDDED:
+            refuse_unmatched(self.data(ctx, "val").data, source)
         return Facts(len(set(data.data.identities)), refined=False)
 
     def build(self, config: Config, facts: Facts) -> PartNetwork:

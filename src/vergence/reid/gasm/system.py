@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vergence.contract.context import Context
+from vergence.contract.data import EMBEDDED
 from vergence.contract.inputs import Artifact
 from vergence.contract.system import System
 from vergence.core.errors import VergenceError
@@ -27,7 +28,7 @@ from vergence.reid.gasm.claims import CLAIMS
 from vergence.reid.gasm.model import Described, SaliencyNetwork, build, described, pair_distances
 from vergence.reid.gasm.pictures import draw
 from vergence.reid.gasm.settings import COMPARED, SETTINGS, Config, Facts, Inputs, Matching, compared_by
-from vergence.reid.protocol import rank_people, scores_of
+from vergence.reid.protocol import rank_people, refuse_unmatched, scores_of
 from vergence.reid.targets import FILES
 from vergence.reid.taught import RenderedTeachers, Taught, TeacherFiles, Teachers
 
@@ -63,6 +64,8 @@ class GASMSystem(System[Config, Facts, SaliencyNetwork, Viewed, predict.Compared
         return Taught(pictures, asked, asked.each, _teachers(ctx.config, pictures), cells)
 
     def facts(self, ctx: Ctx, data: Viewed) -> Facts:
+        if (source := ctx.config.data.source) != EMBEDDED:
+            refuse_unmatched(self.data(ctx, "val").data, source)
         return Facts(len(set(data.data.identities)))
 
     def build(self, config: Config, facts: Facts) -> SaliencyNetwork:
