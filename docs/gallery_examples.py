@@ -64,18 +64,18 @@ def deepcover(folder: Path) -> dict[str, Any]:
     return {"images": ["camera.jpg"], "method": "deepcover,gradcam", "queries": 80}
 
 
-def people(folder: Path, hiding: Any = "some") -> dict[str, Any]:
+def people(folder: Path, hiding: Any = "some", asked: int = 0) -> dict[str, Any]:
     """A rendered person by one camera, and six people by three others; names tell who it is."""
     from vergence.reid.crowds import population
 
     found = population(6, 192, 96, "example", (0, 1, 2, 3), 1, hiding)
-    hidden = (found.joints[:, :, 2] == 0).float().mean(1)
-    asking = [place for place in range(found.queries) if found.cameras[place] == 0]
-    asked = min(asking, key=lambda place: abs(float(hidden[place]) - 0.4)) if hiding == "queries" else asking[0]
+    first = found.queries if hiding == "queries" else 0  # hidden people are not searched
+    ranked = [
+        place
+        for place in range(first, len(found))
+        if found.cameras[place] != found.cameras[asked] and found.identities[place]
+    ]
     query = picture(folder / f"query-person-{found.identities[asked]}.jpg", found.pictures[asked])
-    ranked = [place for place in range(len(found)) if found.cameras[place] != 0 and found.identities[place]]
-    if hiding == "queries":
-        ranked = [place for place in ranked if place >= found.queries]
     names = [f"person-{found.identities[place]}-camera-{found.cameras[place]}.jpg" for place in ranked]
     shots = [picture(folder / name, found.pictures[place]) for name, place in zip(names, ranked, strict=True)]
     return {"query": [query], "gallery": sorted(shots), "top": 6}
@@ -90,7 +90,8 @@ def adtc(folder: Path) -> dict[str, Any]:
 
 
 def gasm(folder: Path) -> dict[str, Any]:
-    return people(folder, "queries")
+    """A person whose legs are behind a block of stone."""
+    return people(folder, "queries", 18)
 
 
 def lattqe(folder: Path) -> dict[str, Any]:

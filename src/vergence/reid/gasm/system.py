@@ -47,13 +47,14 @@ class GASMSystem(System[Config, Facts, SaliencyNetwork, Viewed, predict.Compared
 
     def data(self, ctx: Ctx, split: str) -> Viewed:
         asked = ctx.config.data
-        people = max(share(asked.people, split, of=2), 2)
+        own = "train" if split == "train" else "test"  # as for public data, validation is the test
+        people = max(share(asked.people, own, of=2), 2)
         pictures = read(
             asked.source,
             self.layouts,
             split,
             embedded=lambda: population(
-                people, asked.height, asked.width, split, tuple(range(asked.cameras)), asked.shots, "queries"
+                people, asked.height, asked.width, own, tuple(range(asked.cameras)), asked.shots, "queries"
             ),
         )
         if split != "train":
