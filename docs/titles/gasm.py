@@ -16,8 +16,8 @@ HIDDEN = (0.3, 0.65)
 """Share of hidden joints of the queries that are shown."""
 CAPTION = (
     "Rendered queries of which about half is hidden, each with the nearest picture by two other cameras: lines join "
-    "the parts that were compared (green: alike, red: not), and what the network ignores is dark. Shown are the four "
-    "that are nearest among those where it is the right person. Starter weights, trained on rendered people only."
+    "the parts that were compared (green: alike, red: not), and what the network ignores is dark. Five of ten such "
+    "queries find the right person first; shown are the four nearest of them. Starter weights, trained on rendered people only."
 )
 
 
