@@ -17,7 +17,8 @@ HIDDEN = (0.3, 0.65)
 CAPTION = (
     "Rendered queries of which about half is hidden, each with the nearest picture by two other cameras: lines join "
     "the parts that were compared (green: alike, red: not), and what the network ignores is dark. Five of ten such "
-    "queries find the right person first; shown are the four nearest of them. Starter weights, trained on rendered people only."
+    "queries find the right person first; shown are the four nearest of them. Starter weights, trained on rendered "
+    "people only."
 )
 
 
