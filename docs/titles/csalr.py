@@ -31,7 +31,7 @@ def draw(path: Path) -> Path:
         asked = [files.queries[i] for i in ASKED]
         result = vergence.load("csalr").predict(query=asked, gallery=files.gallery, top=TOP)
         canvas = Canvas()
-        for x, text in ((12, "query"), (122, "looks at"), (262, f"nearest of {result.searched} by other cameras")):
+        for x, text in ((12, "query"), (122, "looks"), (262, f"nearest of {result.searched} by other cameras")):
             canvas.write(x, 22, text)
         for row, (query, matches) in enumerate(zip(asked, result.matches, strict=True)):
             y, picture = 44 + 198 * row, read_image(query)
