@@ -301,7 +301,8 @@ SETTINGS = Settings(
         "things": Starter(
             "classes of rendered things, by a student of 78,000 parameters and its teacher of 310,000",
             tried=(
-                "photographs of scikit-image and scikit-learn that show one of the classes: not reliable (see README)"
+                "photographs of scikit-image and scikit-learn that show one of the classes: not reliable, as the "
+                "README tells"
             ),
         ),
     },
