@@ -158,6 +158,20 @@ def ata(folder: Path) -> dict[str, Any]:
     return {"videos": ["turning.mp4"]}
 
 
+def categorystructure(folder: Path) -> dict[str, Any]:
+    """Rendered things that no training saw, one of each of eight classes."""
+    from PIL import Image
+
+    from vergence.core.seeding import generator
+    from vergence.recognition.objects import CLASSES, picture
+
+    names = CLASSES[::2]
+    for name in names:
+        pixels = picture(name, 96, "test", generator("example", name)).permute(1, 2, 0).numpy()
+        Image.fromarray(pixels).save(folder / f"{name}.jpg", quality=90)
+    return {"images": [f"{name}.jpg" for name in names]}
+
+
 def flot(folder: Path) -> dict[str, Any]:
     """A rendered street, as a scanner on a moving car sees it at two instants."""
     from vergence.points.streets import Streets
@@ -225,6 +239,7 @@ WRITERS: tuple[Callable[[Path], dict[str, Any]], ...] = (
     lineintegral,
     sesiam,
     ata,
+    categorystructure,
     flot,
     spvnas,
     squeezesegv3,
