@@ -163,7 +163,7 @@ def _training(epochs: int, steps: int) -> Training:
     return Training(steps=epochs * steps, batch=8, evaluate_every=0, optimiser=optimiser)
 
 
-SMALL = ModelConfig(widths=(16, 24, 32, 48), convs=(1, 1, 2, 1), taps=(3, 5))
+SMALL = ModelConfig(widths=(8, 16, 32, 48), convs=(1, 1, 2, 1), taps=(3, 5))
 TINY = Config(
     SMALL,
     Pictures(side=64, most=6, outliers=0.1, pairs=50, pool=64),
