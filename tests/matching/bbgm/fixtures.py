@@ -35,8 +35,8 @@ def voc(path):
         marks = path / "VOC2011" / "Annotations" / f"{name}.xml"
         marks.parent.mkdir(parents=True, exist_ok=True)
         size = "<size><width>40</width><height>30</height><depth>3</depth></size>"
-        marks.write_text(f"<annotation>{size}{_voc_object()}{_voc_object(truncated=1)}</annotation>")
-        for thing in (1, 2):  # the second is truncated
+        marks.write_text(f"<annotation>{size}{_voc_object(truncated=1)}{_voc_object()}</annotation>")
+        for thing in (1, 2):  # the first is truncated
             own = path / "annotations" / "cat" / f"{name}_{thing}.xml"
             own.parent.mkdir(parents=True, exist_ok=True)
             points = {"Nose": (12 + number, 8), "L_Eye": (20, 6 + number), "TailBase": (30, 20), "R_F_Paw": (8, 25)}
@@ -57,9 +57,9 @@ def voc(path):
 
 def spair(path):
     root = path / "SPair-71k"
-    for number in range(3):
+    for number in range(2):
         picture(root / "JPEGImages" / "bird" / f"2009_00000{number}.jpg", number)
-    for split in ("trn", "val", "test"):
+    for split in ("trn", "test"):
         names = [f"00000{n}-2009_00000{n}-2009_00000{n + 1}:bird" for n in range(2)]
         (root / "Layout" / "large").mkdir(parents=True, exist_ok=True)
         (root / "Layout" / "large" / f"{split}.txt").write_text("\n".join(names[:1]) + "\n")

@@ -8,7 +8,7 @@ from typing import Literal
 from vergence.contract.assets import Asset
 from vergence.contract.data import EMBEDDED, Source
 from vergence.contract.inputs import Image, Images, Points, Text
-from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
+from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Starter, Variant
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.matching.bbgm import ABOUT
@@ -178,6 +178,7 @@ PAPER = Config(
 PRESETS = {
     "tiny": TINY,
     "tiny-intersection": replace(TINY, data=replace(TINY.data, filter="intersection", outliers=0.0)),
+    "starter": replace(TINY, data=replace(TINY.data, most=8, pairs=25), train=replace(TINY.train, steps=400)),
     "paper": PAPER,
     "paper-unfiltered": replace(PAPER, data=replace(PAPER.data, filter="unfiltered")),
     "paper-inclusion": replace(PAPER, data=replace(PAPER.data, filter="inclusion")),
@@ -239,10 +240,17 @@ SETTINGS = Settings(
     published={name: Published({}, _OUTPUT, PARAMETERS) for name in PRESETS if name.startswith("paper")},
     learns=Learns(
         "hamming",
-        steps=40,
-        share=0.8,
+        steps=24,
+        share=0.85,
         preset="tiny-intersection",
         changes={"data.pool": 4, "data.side": 32, "data.pairs": 2, "data.most": 4, "loss.margin": 0.0},
-    ),  # fmt: skip
+    ),
+    starters={
+        "rendered": Starter(
+            "matches keypoints of animals and vehicles seen from similar sides, trained on rendered ones",
+            tried="see the README: photographs of scikit-image, and photographs of two cars",
+            data="256 rendered animals, bicycles, buses and cars, 64 x 64 pixels (vergence.matching.creatures)",
+        )
+    },
     minutes=0.4,
 )

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from vergence.contract.config import override
 from vergence.contract.context import Context
 from vergence.contract.data import First
 from vergence.contract.inputs import Artifact
@@ -67,8 +68,8 @@ class BBGMSystem(System[Config, NoFacts, BBGM, Sets, Correspondences]):
     def load_pretrained(self, config: Config, model: BBGM, state: Mapping[str, Any]) -> str:
         own = model.state_dict()
         prefix = "" if any(name.startswith("trunk.") for name in state) else "trunk."
-        fitting = {prefix + name: w for name, w in state.items() if own.get(prefix + name, w[:0]).shape == w.shape}
-        fitting = {name: w for name, w in fitting.items() if name in own}
+        named = {prefix + name: w for name, w in state.items()}
+        fitting = {name: w for name, w in named.items() if name in own and own[name].shape == w.shape}
         if not any(name.startswith("trunk.features.") and name.endswith("weight") for name in fitting):
             raise VergenceError("these weights have no convolutions for the trunk: expected torchvision's vgg16_bn")
         model.load_state_dict(fitting, strict=False)
@@ -122,8 +123,6 @@ class BBGMSystem(System[Config, NoFacts, BBGM, Sets, Correspondences]):
 
 
 def _as(config: Config, changes: Mapping[str, Any]) -> Config:
-    from vergence.contract.config import override
-
     return override(config, {name: value for name, value in changes.items() if name.startswith("model.")})
 
 
