@@ -1,6 +1,6 @@
 """How far dual ascent is from the optimum on costs as bbgm's pipeline makes them: 200 pairs of ten keypoints.
 
-``python docs/bbgm_optima.py WEIGHTS`` matches rendered pictures that training did not see, with ten of all their
+``python docs/bbgm_optima.py WEIGHTS [COUNT]`` matches rendered pictures that training did not see, with ten of all their
 keypoints, solves every problem by integer programming, and writes the first ten problems with their optima to
 ``src/vergence/matching/bbgm/optima.npz``, and the gaps of all to ``docs/pages/bbgm-optima.json``.
 """
@@ -24,14 +24,14 @@ from vergence.ops.graph_matching import Problem, match_graphs
 COUNT, POINTS, KEPT, EDGES = 200, 10, 10, 48
 
 
-def problems(weights: str) -> list[Problem]:
+def problems(weights: str, count: int) -> list[Problem]:
     """Pairs in which both pictures show ten keypoints or more; costs are rounded as they are kept."""
     loaded = vergence.load(weights)
     model, config = loaded.module.eval(), loaded.identity.config
     sets = Sets(embedded(config.data.pool // 2, config.data.side, "val"), 10_000, config.data.side, most=POINTS)
     found: list[Problem] = []
     index = 0
-    while len(found) < COUNT:
+    while len(found) < count:
         sample = sets[index]
         index += 1
         if min(map(len, sample["points"])) < POINTS:
@@ -44,8 +44,8 @@ def problems(weights: str) -> list[Problem]:
     return found
 
 
-def main(weights: str) -> None:
-    every = problems(weights)
+def main(weights: str, count: int) -> None:
+    every = problems(weights, count)
     began = time.process_time()
     best = match_graphs(every, "milp", seconds=60.0)
     programmed = time.process_time() - began
@@ -78,4 +78,4 @@ def main(weights: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else COUNT)
