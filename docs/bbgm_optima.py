@@ -1,7 +1,7 @@
 """How far dual ascent is from the optimum on costs as bbgm's pipeline makes them: 200 pairs of ten keypoints.
 
-``python docs/bbgm_optima.py WEIGHTS [COUNT]`` matches rendered pictures that training did not see, with ten of all their
-keypoints, solves every problem by integer programming, and writes the first ten problems with their optima to
+``python docs/bbgm_optima.py WEIGHTS [COUNT]`` matches rendered pictures that training did not see, with ten of all
+their keypoints, solves every problem by integer programming, and writes the first ten problems with their optima to
 ``src/vergence/matching/bbgm/optima.npz``, and the gaps of all to ``docs/pages/bbgm-optima.json``.
 """
 
