@@ -55,7 +55,7 @@ def test_exact_solvers_give_the_cheapest_matching(shape):
 @pytest.mark.parametrize("compiled", [True, False])
 def test_dual_ascent_is_near_the_optimum_and_its_bound_below(compiled, monkeypatch):
     if not compiled:
-        monkeypatch.setattr(dual_ascent, "kernels", lambda: (dual_ascent._sweep, dual_ascent._improve))
+        monkeypatch.setattr(dual_ascent, "kernels", dual_ascent.plain)
     gaps = []
     for seed in range(12 if compiled else 2):
         one = problem(5, 6, 100 + seed)
@@ -69,19 +69,26 @@ def test_dual_ascent_is_near_the_optimum_and_its_bound_below(compiled, monkeypat
 
 def test_the_bound_never_falls():
     costs = tables(problem(6, 6, 3))
-    state, (sweep, _) = dual_ascent.State(costs.unary, costs.pairs, costs.pairwise), dual_ascent.kernels()
+    state, (sweep, *_) = dual_ascent.State(costs.unary, costs.pairs, costs.pairwise), dual_ascent.kernels()
     bounds = [sweep(*state.arrays, 1) for _ in range(15)]
     assert all(later >= earlier - 1e-9 for earlier, later in itertools.pairwise(bounds))
     assert bounds[-1] > bounds[0]
 
 
-def test_compiled_and_plain_kernels_are_the_same():
+def test_compiled_looped_and_row_wise_kernels_are_the_same():
     pytest.importorskip("numba")
     costs = tables(problem(5, 4, 7))
-    first, second = (dual_ascent.State(costs.unary, costs.pairs, costs.pairwise) for _ in range(2))
-    compiled = dual_ascent.kernels()[0](*first.arrays, 2)
-    assert compiled == pytest.approx(dual_ascent._sweep(*second.arrays, 2), abs=1e-12)
-    assert np.allclose(first.collected, second.collected)
+    states = [dual_ascent.State(costs.unary, costs.pairs, costs.pairwise) for _ in range(3)]
+    sweeps = (dual_ascent.kernels()[0], dual_ascent._sweep, dual_ascent.plain()[0])
+    bounds = [sweep(*state.arrays, 2) for sweep, state in zip(sweeps, states, strict=True)]
+    assert bounds == pytest.approx([bounds[0]] * 3, abs=1e-12)
+    assert all(np.allclose(states[0].collected, state.collected) for state in states)
+    for labels in ([0, 1, 2, 3, 4], [4, 4, 4, 4, 4]):
+        pieces = [np.array(labels) for _ in range(2)]
+        ways = (dual_ascent._kick, dual_ascent.kernels()[2].args[1])
+        ends = [kick(own, 4, 17) for kick, own in zip(ways, pieces, strict=True)]
+        assert ends[0] == ends[1]
+        assert (pieces[0] == pieces[1]).all()
 
 
 def test_without_edge_costs_it_is_linear_assignment_and_costs_above_zero_match_nothing():
@@ -115,9 +122,23 @@ def test_renaming_nodes_renames_the_answer():
 
 
 def test_no_time_gives_the_best_so_far_and_does_not_call_it_optimal():
-    found = match_graphs([problem(9, 9, 5)], "milp", seconds=0.01)[0]
-    assert found.bound <= found.cost
+    one = problem(9, 9, 5)
+    found = match_graphs([one], "milp", seconds=0.01)[0]
+    assert found.bound <= found.cost < 0  # not just nothing
+    assert cost_of(one, found.partner) == pytest.approx(found.cost)
     assert not found.optimal
+    assert found.gap == pytest.approx((found.cost - found.bound) / -found.cost)
+    with pytest.raises(ValueError, match="above 0 seconds"):
+        match_graphs([one], "milp", seconds=0)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_without_nodes_nothing_is_matched(shape):
+    for method in ("auto", "enumerate", "milp", "dual"):
+        found = match_graphs([problem(*shape, 0)], method)[0]
+        assert found.partner.tolist() == [-1] * shape[0]
+        assert found.optimal
+        assert found.cost == 0
 
 
 @pytest.mark.parametrize(

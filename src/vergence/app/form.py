@@ -1,7 +1,8 @@
 """Forms generated from a system's typed inputs.
 
-Points and boxes are chosen by clicking on a picture field before them. Text fields for file names, recognised by their
-help, are left out; text in the others is never used as a path (:func:`safe_text`).
+Points and boxes are chosen by clicking on a picture field before them; with as many such fields as pictures, each on
+its own picture. Text fields for file names, recognised by their help, are left out; text in the others is never used as
+a path (:func:`safe_text`).
 """
 
 from __future__ import annotations
@@ -58,11 +59,14 @@ def form(system: AnySystem) -> tuple[Field, ...]:
     if system.settings.inputs is None or not system.offers("infer"):
         return ()
     fields: list[Field] = []
-    for field in _fields(system.settings.inputs):
+    declared = _fields(system.settings.inputs)
+    single, picked = ([f.name for f in declared if f.kind in own] for own in ((Kind.IMAGE,), PICKED))
+    apart = dict(zip(picked, single, strict=True)) if len(single) == len(picked) > 1 else {}
+    for field in declared:
         if field.kind is Kind.TEXT and not field.required and _FILE.search(field.help):
             continue
         if field.kind in PICKED:
-            on = tuple(f.name for f in fields if f.kind in SHOWN)
+            on = tuple(f.name for f in fields if f.kind in SHOWN and f.name == apart.get(field.name, f.name))
             if not on and field.required:
                 raise VergenceError(f"{system.about.name} asks for {field.name} but has no picture to choose them on")
             if not on:

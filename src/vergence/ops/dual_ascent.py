@@ -6,13 +6,14 @@ once. Costs are moved between these factors without changing any matching's tota
 know (min-marginals) and shares its own costs among them. The sum of the factors' minima is a lower bound that never
 falls. Matchings are rounded from the moved costs by an assignment, and improved by exchanging labels.
 
-The kernels are loops; :func:`kernels` compiles them where numba (extra ``fast``) is installed.
+The kernels are loops, which :func:`kernels` compiles where numba (extra ``fast``) is installed. Without it, sweeps are
+NumPy's, and the last improvements by chance (``KICKS``) have a third of the tries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def ascend(unary: Array, pairs: Array, pairwise: Array, rounds: int) -> tuple[Ar
     n, count = unary.shape
     m = count - 1
     state = State(unary, pairs, pairwise)
-    sweep, improve = kernels()
+    sweep, improve, kick = kernels()
     best, least, bound = np.full(n, m, np.int64), 0.0, -np.inf
     for done in range(0, max(rounds, 1), EVERY):
         bound = max(bound, sweep(*state.arrays, min(EVERY, max(rounds, 1) - done)))
@@ -54,23 +55,8 @@ def ascend(unary: Array, pairs: Array, pairwise: Array, rounds: int) -> tuple[Ar
                 best, least = labels, total
         if least - bound <= 1e-9 * max(1.0, abs(least)):
             return best, float(least), float(bound)
-    source = np.random.default_rng(0)  # the same answer for the same costs
-    for _ in range(KICKS * n):
-        labels = _kicked(best, m, source)
-        total = improve(unary, pairs, pairwise, state.first, state.incident, labels)
-        if total < least - ENOUGH:
-            best, least = labels, total
-    return best, float(least), float(bound)
-
-
-def _kicked(labels: Array, none: int, source: np.random.Generator) -> Array:
-    """The labels with those of two to four nodes, and free ones among them, dealt out anew."""
-    labels = labels.copy()
-    some = source.choice(len(labels), min(int(source.integers(2, 5)), len(labels)), replace=False)
-    free = np.setdiff1d(np.arange(none), np.delete(labels, some))
-    dealt = source.permutation(np.concatenate([free, np.full(len(some), none)]))[: len(some)]
-    labels[some] = dealt
-    return labels
+    total = kick(unary, pairs, pairwise, state.first, state.incident, best, KICKS * n)
+    return best, float(total), float(bound)
 
 
 class State:
@@ -91,15 +77,16 @@ class State:
 
 Sweep = Callable[..., float]
 Improve = Callable[..., float]
+Kick = Callable[..., float]
 
 
 @cache
-def kernels() -> tuple[Sweep, Improve]:
+def kernels() -> tuple[Sweep, Improve, Kick]:
     """The kernels, compiled where numba is installed."""
     try:
         from numba import njit
     except ImportError:
-        return _sweep, _improve
+        return plain()
 
     def compiled(function: Any) -> Any:
         try:
@@ -107,7 +94,93 @@ def kernels() -> tuple[Sweep, Improve]:
         except RuntimeError:  # nowhere to keep it
             return njit(nogil=True)(function)
 
-    return compiled(_sweep), compiled(_improve)
+    improve = compiled(_improve)
+    return compiled(_sweep), improve, partial(_kicked, improve, compiled(_kick))
+
+
+def plain() -> tuple[Sweep, Improve, Kick]:
+    """The kernels without numba."""
+    return _sweep_by_rows, _improve, lambda *arrays: _kicked(_improve, _kick, *arrays[:-1], arrays[-1] // 3)
+
+
+def _kicked(
+    improve: Improve, kick: Any, unary: Any, pairs: Any, pairwise: Any, first: Any, incident: Any, best: Any, tries: int
+) -> float:
+    """Leaves the best labels, which change in place, again and again; returns the cost of those it ends with."""
+    least = improve(unary, pairs, pairwise, first, incident, best)
+    state = 1
+    for _ in range(tries):
+        labels = best.copy()
+        state = kick(labels, unary.shape[1] - 1, state)
+        total = improve(unary, pairs, pairwise, first, incident, labels)
+        if total < least - ENOUGH:
+            best[:], least = labels, total
+    return least
+
+
+def _kick(labels: Any, none: int, state: int) -> int:
+    """Deals the labels of two to four nodes, and free ones among them, out anew; ``state`` is that of a generator of
+    random numbers, which is returned."""
+    n = len(labels)
+    state = state * 48271 % 2147483647
+    some = min(2 + state % 3, n)
+    chosen, free = np.empty(some, np.int64), np.ones(none + some, np.bool_)
+    for number in range(some):
+        node = -1
+        while node < 0:
+            state = state * 48271 % 2147483647
+            node = state % n
+            for before in range(number):
+                if chosen[before] == node:
+                    node = -1
+                    break
+        chosen[number] = node
+    for number in range(some):
+        labels[chosen[number]] = none
+    for i in range(n):
+        if labels[i] < none:
+            free[labels[i]] = False
+    left = 0
+    for label in range(none + some):
+        left += free[label]
+    for number in range(some):
+        state = state * 48271 % 2147483647
+        pick = state % left
+        for label in range(none + some):
+            if free[label]:
+                if pick == 0:
+                    labels[chosen[number]] = min(label, none)
+                    free[label] = False
+                    break
+                pick -= 1
+        left -= 1
+    return state
+
+
+def _sweep_by_rows(
+    unary: Any, pairwise: Any, first: Any, incident: Any, from_pairs: Any, from_labels: Any, collected: Any, rounds: int
+) -> float:
+    """:func:`_sweep` with a row of NumPy for every loop over labels."""
+    n, m = unary.shape[0], unary.shape[1] - 1
+    for turn in range(2 * rounds):
+        for i in range(n) if turn % 2 == 0 else range(n - 1, -1, -1):
+            at = incident[first[i] : first[i + 1]]
+            pair, end = at // 2, at % 2
+            own = np.where(end[:, None, None] == 0, pairwise[pair], pairwise[pair].transpose(0, 2, 1))
+            from_pairs[pair, end] = (own - from_pairs[pair, 1 - end][:, None]).min(2)
+            others = np.delete(from_labels, i, 0).max(0, initial=0.0)
+            from_labels[i] = others
+            collected[i] = unary[i] + from_pairs[pair, end].sum(0)
+            collected[i, :m] += others
+            given = (collected[i] - collected[i].min()) / (len(at) + 1)
+            from_pairs[pair, end] -= given
+            from_labels[i] -= given[:m]
+    nodes = unary.copy()
+    nodes[:, :m] += from_labels
+    np.add.at(nodes, np.repeat(np.arange(n), np.diff(first)), from_pairs[incident // 2, incident % 2])
+    left = pairwise - from_pairs[:, 0][:, :, None] - from_pairs[:, 1][:, None]
+    bound = nodes.min(1).sum() + left.reshape(len(left), -1).min(1, initial=np.inf).sum()
+    return float(bound + np.minimum(-from_labels.max(0, initial=-np.inf), 0.0).sum())
 
 
 def _sweep(

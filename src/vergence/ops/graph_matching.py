@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -34,6 +34,8 @@ ENUMERABLE = 6
 """The largest number of nodes on either side whose matchings are enumerated: 13,327 of them for 6 and 6."""
 GAP = 1e-7
 """Costs that differ by less than this share of the largest cost are equal."""
+QUICK = 10
+"""Sweeps of the dual ascent that stands in for an integer program whose time is up."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,11 @@ class Matching:
         """Whether no matching is proven to cost less."""
         return self.cost - self.bound <= GAP * max(abs(self.cost), 1.0)
 
+    @property
+    def gap(self) -> float:
+        """How far the cost may be above the least one, as a share of it."""
+        return max(self.cost - self.bound, 0.0) / max(abs(self.cost), 1e-12) if not self.optimal else 0.0
+
     def matrix(self, columns: int) -> Tensor:
         """(n, columns) of zeros and ones."""
         return (self.partner.unsqueeze(1) == torch.arange(columns, device=self.partner.device)).double()
@@ -93,10 +100,15 @@ def match_graphs(
 ) -> list[Matching]:
     """The cheapest partial matching of each problem. ``auto`` enumerates small ones and ascends for the others;
     ``seconds`` is the time of ``milp`` for each, ``rounds`` the number of sweeps of ``dual``."""
+    if not seconds > 0:
+        raise ValueError(f"the time of a solver is above 0 seconds, got {seconds:g}")
     solved = []
     for problem in problems:
         small = max(problem.nodes.shape) <= ENUMERABLE
         way = ("enumerate" if small else "dual") if method == "auto" else method
+        if not problem.nodes.numel():  # nothing to match with
+            solved.append(_found(np.zeros(len(problem.nodes), np.int64), 0, 0.0, 0.0))
+            continue
         if way == "enumerate":
             solved.append(_enumerated(problem))
         elif way == "milp":
@@ -189,51 +201,67 @@ def _enumerated(problem: Problem) -> Matching:
 
 
 def _programmed(problem: Problem, seconds: float) -> Matching:
-    """Binary node pairs and continuous edge pairs, which are pushed to the product of their ends."""
-    import scipy.sparse as sparse
+    """Binary node pairs and continuous edge pairs, which are pushed to the product of their ends. When the time is up,
+    the better of the program's answer and a quick one of dual ascent."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    costs = tables(problem)
     n, m = problem.nodes.shape
-    place = np.arange(n * m).reshape(n, m)
-    size = n * m
-    rows: list[tuple[list[int], list[float], float]] = []  # variables, coefficients, upper bound
-    rows += [(place[i].tolist(), [1.0] * m, 1.0) for i in range(n)]
-    rows += [(place[:, j].tolist(), [1.0] * n, 1.0) for j in range(m)]
-    weights = [costs.unary[:, :m].ravel()]
-    for (i, k), table in zip(costs.pairs, costs.pairwise[:, :m, :m], strict=True):
-        used = np.argwhere(np.isfinite(table) & (table != 0))
-        own = {(int(j), int(h)): size + number for number, (j, h) in enumerate(used)}
-        size += len(used)
-        weights.append(table[used[:, 0], used[:, 1]])
-        for end, node in ((0, i), (1, k)):
-            for j in range(m):
-                some = [variable for pair, variable in own.items() if pair[end] == j]
-                if some:
-                    rows.append(([*some, int(place[node, j])], [*[1.0] * len(some), -1.0], 0.0))
-        rows += [
-            ([variable, int(place[i, j]), int(place[k, h])], [-1.0, 1.0, 1.0], 1.0)
-            for (j, h), variable in own.items()
-            if table[j, h] > 0
-        ]
-    matrix = sparse.lil_array((len(rows), size))
-    for number, (variables, coefficients, _) in enumerate(rows):
-        matrix[number, variables] = coefficients
+    weights, matrix, upper = _program(tables(problem))
     answer = milp(
-        np.concatenate(weights),
-        constraints=LinearConstraint(matrix.tocsr(), ub=np.array([upper for _, _, upper in rows])),
-        integrality=(np.arange(size) < n * m).astype(int),
+        weights,
+        constraints=LinearConstraint(matrix, ub=upper),
+        integrality=(np.arange(len(weights)) < n * m).astype(int),
         bounds=Bounds(0, 1),
         options={"time_limit": seconds, "mip_rel_gap": 0.0},
     )
-    bound = answer.mip_dual_bound if answer.mip_dual_bound is not None else -np.inf
-    if answer.x is None:  # no time for a first answer: matching nothing is one
-        return _found(np.full(n, m), m, 0.0, float(bound))
-    matched = answer.x[: n * m].reshape(n, m) > 0.5
-    labels = np.where(matched.any(1), matched.argmax(1), m)
+    bound = float(answer.mip_dual_bound) if answer.mip_dual_bound is not None else -np.inf
+    labels = np.full(n, m)
+    if answer.x is not None:
+        matched = answer.x[: n * m].reshape(n, m) > 0.5
+        labels = np.where(matched.any(1), matched.argmax(1), m)
     partner = torch.from_numpy(np.where(labels == m, -1, labels))
-    cost = cost_of(problem, partner)
-    return Matching(partner, cost, cost if answer.status == 0 else float(min(bound, cost)))
+    found = Matching(partner, cost_of(problem, partner), bound)
+    if answer.status == 0:
+        return replace(found, bound=found.cost)
+    quick = _ascended(problem, QUICK)
+    best = min(found, quick, key=lambda one: one.cost)
+    return replace(best, bound=min(max(bound, quick.bound), best.cost))
+
+
+def _program(costs: Tables) -> tuple[Array, Any, Array]:
+    """Weights of the variables (node pairs, then edge pairs), a sparse matrix, and upper bounds of its rows."""
+    import scipy.sparse as sparse
+
+    n, m = len(costs.unary), costs.unary.shape[1] - 1
+    table = costs.pairwise[:, :m, :m]
+    pair, j, h = np.nonzero(np.isfinite(table) & (table != 0))
+    cost, edge = table[pair, j, h], n * m + np.arange(len(pair))
+    starts, ends = costs.pairs[pair, 0] * m + j, costs.pairs[pair, 1] * m + h  # the node pairs at both ends
+    rows, columns, values, count = [], [], [], 0
+
+    def add(row: Array, column: Array, value: float) -> None:
+        rows.append(row)
+        columns.append(column)
+        values.append(np.full(len(row), value))
+
+    place = np.arange(n * m)
+    add(place // m, place, 1.0)  # a node once, on either side
+    add(n + place % m, place, 1.0)
+    count = n + m
+    for own, node_pair in ((j, starts), (h, ends)):  # the edge pairs of a node pair share it
+        which, row = np.unique(pair * m + own, return_inverse=True)
+        add(count + row, edge, 1.0)
+        first = np.unique(row, return_index=True)[1]
+        add(count + np.arange(len(which)), node_pair[first], -1.0)
+        count += len(which)
+    dear = np.flatnonzero(cost > 0)  # to be paid if both ends are matched
+    for column, value in ((edge[dear], -1.0), (starts[dear], 1.0), (ends[dear], 1.0)):
+        add(count + np.arange(len(dear)), column, value)
+    upper = np.concatenate([np.ones(n + m), np.zeros(count - n - m), np.ones(len(dear))])
+    shape = (count + len(dear), n * m + len(pair))
+    index = (np.concatenate(rows), np.concatenate(columns))
+    matrix = sparse.coo_array((np.concatenate(values), index), shape=shape).tocsr()
+    return np.concatenate([costs.unary[:, :m].ravel(), cost]), matrix, upper
 
 
 def _ascended(problem: Problem, rounds: int) -> Matching:

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from vergence.reading.budget import within
-from vergence.reading.files import read_bytes, refusing
+from vergence.reading.budget import within, within_expansion
+from vergence.reading.files import open_file, read_bytes, refusing, size_of
 
 WHAT = "a complete pickle of plain data"
 _ENCODINGS = {"latin1": "latin-1", "latin-1": "latin-1", "ascii": "ascii", "utf-8": "utf-8", "utf8": "utf-8"}
@@ -32,12 +32,36 @@ def read_pickle(path: Path) -> Any:
         return plain(_PlainData(io.BytesIO(content), encoding="bytes").load(), path)
 
 
+def read_npz_of_lists(path: Path) -> dict[str, Any]:
+    """Rows of plain values in a ``.npz`` file that NumPy wrote as arrays of Python objects, by name."""
+    from zipfile import ZipFile
+
+    with open_file(path, WHAT) as file, refusing(path, WHAT), ZipFile(file) as archive:
+        entries = archive.infolist()
+        within("entries", len(entries), path)
+        within_expansion(sum(entry.file_size for entry in entries), size_of(file), path)
+        rows = {}
+        for entry in entries:
+            content = io.BytesIO(archive.read(entry))
+            if (
+                np.lib.format.read_magic(content) != (1, 0)
+                or not np.lib.format.read_array_header_1_0(content)[2].hasobject
+            ):
+                raise ValueError(f"{entry.filename} is not a row of objects")
+            rest = content.read()
+            _refuse_bombs(rest)
+            rows[entry.filename.removesuffix(".npy")] = plain(
+                _PlainData(io.BytesIO(rest), encoding="bytes").load(), path
+            )
+        return rows
+
+
 class _Type:
     """Stands for ``numpy.dtype``."""
 
     def __init__(self, code: Any, align: Any = False, copy: Any = False) -> None:
         text = code.decode("ascii") if isinstance(code, bytes) else code
-        if not isinstance(text, str) or not re.fullmatch(r"[<>|=]?[biufSU]\d{0,7}", text):
+        if not isinstance(text, str) or not re.fullmatch(r"[<>|=]?[biufSU]\d{0,7}|\|?O8?", text):
             raise pickle.UnpicklingError(f"it has an array of the type {str(text)[:40]!r}")
         self.dtype = np.dtype(text)
 
@@ -52,7 +76,7 @@ class _Array:
     """Stands for ``numpy.ndarray``."""
 
     def __init__(self, *_: Any) -> None:
-        self.content: bytes | bytearray = b""
+        self.content: bytes | bytearray | list[Any] = b""
         self.shape, self.dtype, self.fortran = (0,), np.dtype("u1"), False
 
     def __setstate__(self, state: Any) -> None:
@@ -61,15 +85,20 @@ class _Array:
 
     def fill(self, content: Any, kind: Any, shape: Any, fortran: bool) -> None:
         content = content.encode("latin-1") if isinstance(content, str) else content
-        if not isinstance(kind, _Type) or not isinstance(content, bytes | bytearray) or not isinstance(shape, tuple):
+        objects = isinstance(kind, _Type) and kind.dtype.hasobject
+        fitting = list if objects else (bytes, bytearray)
+        if not isinstance(kind, _Type) or not isinstance(content, fitting) or not isinstance(shape, tuple):
             raise pickle.UnpicklingError("it has an array that is not described as NumPy does")
         if not all(type(side) is int and side >= 0 for side in shape):
             raise pickle.UnpicklingError(f"it has an array of the shape {shape!r:.40}")
-        if math.prod(shape) * kind.dtype.itemsize != len(content):
+        if objects and len(shape) != 1:
+            raise pickle.UnpicklingError(f"it has an array of objects of the shape {shape!r:.40}")
+        if math.prod(shape) * (1 if objects else kind.dtype.itemsize) != len(content):
             raise pickle.UnpicklingError(f"it has {len(content)} bytes for an array of the shape {shape}")
         self.content, self.shape, self.dtype, self.fortran = content, shape, kind.dtype, fortran
 
     def value(self) -> Any:
+        assert not isinstance(self.content, list)
         array = np.frombuffer(bytearray(self.content), self.dtype)
         return array.reshape(self.shape[::-1]).transpose() if self.fortran else array.reshape(self.shape)
 
@@ -132,8 +161,10 @@ def plain(value: Any, path: Path) -> Any:
         if id(item) in done:
             return done[id(item)]
         kept.append(item)
-        if isinstance(item, _Array):
-            result: Any = item.value()
+        if isinstance(item, _Array) and isinstance(item.content, list):  # a row of objects
+            result: Any = [convert(v, depth + 1) for v in item.content]
+        elif isinstance(item, _Array):
+            result = item.value()
         elif isinstance(item, dict):
             result = {convert(k, depth + 1): convert(v, depth + 1) for k, v in item.items()}
         else:

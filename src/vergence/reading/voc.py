@@ -33,14 +33,20 @@ class Annotation(NamedTuple):
     boxes: tuple[VocBox, ...]
 
 
-def read_voc(path: Path) -> Annotation:
-    """The boxes of one picture. Declared entities, which can name other files and grow without end, are refused."""
-    text = read_text(path, XML)
+def read_xml(path: Path, what: str, counted: str) -> ElementTree.Element:
+    """The root of an annotation, with a bounded number of elements named ``counted``. Declared entities, which can name
+    other files and grow without end, are refused."""
+    text = read_text(path, what)
     if "<!" in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL):
         raise VergenceError(f"{path} is refused: it declares things that an annotation does not need")
-    within("points", text.count("<object"), path)
-    with refusing(path, XML):
-        root = ElementTree.fromstring(re.sub(r"^\s*<\?xml.*?\?>", "", text, flags=re.DOTALL))
+    within("points", text.count(f"<{counted}"), path)
+    with refusing(path, what):
+        return ElementTree.fromstring(re.sub(r"^\s*<\?xml.*?\?>", "", text, flags=re.DOTALL))
+
+
+def read_voc(path: Path) -> Annotation:
+    """The boxes of one picture."""
+    root = read_xml(path, XML, "object")
     width, height = (int(_number(root, f"size/{name}", path)) for name in ("width", "height"))
     boxes = []
     for item in root.findall("object"):
