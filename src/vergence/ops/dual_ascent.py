@@ -100,7 +100,11 @@ def kernels() -> tuple[Sweep, Improve, Kick]:
 
 def plain() -> tuple[Sweep, Improve, Kick]:
     """The kernels without numba."""
-    return _sweep_by_rows, _improve, lambda *arrays: _kicked(_improve, _kick, *arrays[:-1], arrays[-1] // 3)
+    return _sweep_by_rows, _improve, _few_kicks
+
+
+def _few_kicks(unary: Any, pairs: Any, pairwise: Any, first: Any, incident: Any, best: Any, tries: int) -> float:
+    return _kicked(_improve, _kick, unary, pairs, pairwise, first, incident, best, tries // 3)
 
 
 def _kicked(

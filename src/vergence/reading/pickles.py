@@ -51,7 +51,7 @@ def read_npz_of_lists(path: Path) -> dict[str, Any]:
             rest = content.read()
             _refuse_bombs(rest)
             rows[entry.filename.removesuffix(".npy")] = plain(
-                _PlainData(io.BytesIO(rest), encoding="bytes").load(), path
+                _PlainLists(io.BytesIO(rest), encoding="bytes").load(), path
             )
         return rows
 
@@ -61,7 +61,7 @@ class _Type:
 
     def __init__(self, code: Any, align: Any = False, copy: Any = False) -> None:
         text = code.decode("ascii") if isinstance(code, bytes) else code
-        if not isinstance(text, str) or not re.fullmatch(r"[<>|=]?[biufSU]\d{0,7}|\|?O8?", text):
+        if not isinstance(text, str) or not re.fullmatch(r"[<>|=]?[biufSU]\d{0,7}", text):
             raise pickle.UnpicklingError(f"it has an array of the type {str(text)[:40]!r}")
         self.dtype = np.dtype(text)
 
@@ -70,6 +70,16 @@ class _Type:
         if order not in ("<", ">", "|", "=") or any(part is not None for part in state[2:5]):
             raise pickle.UnpicklingError("it has an array with fields or of an unknown byte order")
         self.dtype = self.dtype.newbyteorder(order) if order != "|" else self.dtype
+
+
+class _TypeOrObject(_Type):
+    """Stands for ``numpy.dtype`` where rows of objects are expected."""
+
+    def __init__(self, code: Any, align: Any = False, copy: Any = False) -> None:
+        if code in ("O8", b"O8"):
+            self.dtype = np.dtype(object)
+        else:
+            super().__init__(code, align, copy)
 
 
 class _Array:
@@ -136,6 +146,13 @@ class _PlainData(pickle.Unpickler):
         if (module, name) in _ALLOWED:
             return _ALLOWED[module, name]
         raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is more than data")
+
+
+class _PlainLists(_PlainData):
+    """As :class:`_PlainData`, with arrays of objects, which become lists."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return _TypeOrObject if (module, name) == ("numpy", "dtype") else super().find_class(module, name)
 
 
 def _refuse_bombs(content: bytes) -> None:

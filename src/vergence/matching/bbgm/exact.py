@@ -45,7 +45,7 @@ def solvers_find_the_optimum(_: Evidence) -> float:
                  for labels in partial_matchings(*shape).tolist()]  # fmt: skip
         least = min(cost_of(one, partner) for partner in every)
         for method in ("enumerate", "milp"):
-            found = match_graphs([one], method)[0]  # type: ignore[arg-type]
+            found = match_graphs([one], method)[0]
             worst = max(
                 worst, abs(cost_of(one, found.partner) - least), abs(found.cost - least), 0.0 if found.optimal else 1.0
             )
@@ -64,7 +64,7 @@ def without_edges_it_is_assignment(_: Evidence) -> float:
         least = costs[linear_sum_assignment(costs)].sum()
         flat = Problem(one.nodes, one.left, one.right, torch.zeros_like(one.edges))
         for method in ("enumerate", "dual", "milp"):
-            worst = max(worst, abs(match_graphs([flat], method)[0].cost - least))  # type: ignore[arg-type]
+            worst = max(worst, abs(match_graphs([flat], method)[0].cost - least))
     return worst
 
 
@@ -85,8 +85,8 @@ def size_follows_costs(_: Evidence) -> float:
     dear = Problem(one.nodes.abs(), one.left, one.right, one.edges.abs())
     forced = Problem(one.nodes - 1e3, one.left, one.right, one.edges)
     for method in ("enumerate", "dual", "milp"):
-        off += int((match_graphs([dear], method)[0].partner >= 0).sum())  # type: ignore[arg-type]
-        off += int((match_graphs([forced], method)[0].partner < 0).sum())  # type: ignore[arg-type]
+        off += int((match_graphs([dear], method)[0].partner >= 0).sum())
+        off += int((match_graphs([forced], method)[0].partner < 0).sum())
     return float(off)
 
 
@@ -179,10 +179,10 @@ def _plain_costs(network: BBGM, images: Tensor, graphs: dict[str, Tensor], row: 
     whole = torch.cat(tops)
     whole = whole / whole.norm()
     costs = []
-    for layer, (a, b), factor in ((network.node_affinity, nodes, 1.0), (network.edge_affinity, inner, 0.5)):
-        assert isinstance(layer, Attention)
-        assert layer.gate is not None
-        weight = (layer.gate.weight @ whole + layer.gate.bias).tanh()
+    for affinity, (a, b), factor in ((network.node_affinity, nodes, 1.0), (network.edge_affinity, inner, 0.5)):
+        assert affinity is not None
+        assert affinity.gate is not None
+        weight = (affinity.gate.weight @ whole + affinity.gate.bias).tanh()
         costs.append(-factor * ((1 + torch.einsum("ic,c,jc->ij", a, weight, b).exp()).log() - 0.5))
     return costs[0], costs[1]
 
@@ -208,7 +208,7 @@ def network_is_the_definition(_: Evidence) -> float:
     network = filled(build(SMALL))
     images, graphs = _batch()
     out = network(images, graphs["points"], graphs["edges"])
-    ours, theirs = [], []
+    ours, theirs = list[Tensor](), list[Tensor]()
     for row in range(2):
         n, m = graphs["counts"][row].tolist()
         e, f = (int((graphs["edges"][row, view, :, 0] >= 0).sum()) for view in range(2))
@@ -236,7 +236,7 @@ def plain_attention_is_an_inner_product(_: Evidence) -> float:
 def place_does_not_matter_to_the_graph(_: Evidence) -> float:
     """Change of what the graph adds to features when all keypoints of a picture move together."""
     network = filled(build(SMALL))
-    _, graphs = _batch()
+    graphs = _batch()[1]
     points, edges = (graphs[name].flatten(0, 1) for name in ("points", "edges"))
     features = noise(4, points.shape[1], network.trunk.width, seed="features")
     moved = points + torch.tensor([5.0, -3.0], dtype=torch.float64)

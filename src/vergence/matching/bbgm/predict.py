@@ -110,7 +110,8 @@ def correspondences(ctx: Ctx, model: BBGM, inputs: Inputs) -> Correspondences:
     costs = [Costs(*(own.float() for own in model.costs(encoded, *pair))) for pair in pairs]
     if len(paths) == 2:
         found = graphs.matchings(costs[0])[0]
-        partners, cost, bound = (found.partner,), found.cost, found.bound
+        partners: tuple[Tensor, ...] = (found.partner,)
+        cost, bound = found.cost, found.bound
     else:
         every = graphs.together(0, costs)
         partners, cost, bound = tuple(every.partner(*pair) for pair in pairs), every.cost, every.bound

@@ -101,9 +101,9 @@ class BBGMSystem(System[Config, NoFacts, BBGM, Sets, Correspondences]):
         if not rows:
             raise VergenceError("there are no pairs to evaluate")
         accuracy, score = by_class(rows)
-        points, alone, proven = (sum(row[part] for row in other) for part in range(3))
+        points, alone, certain = (sum(row[part] for row in other) for part in range(3))
         unmatched = 100 * alone / max(points, 1)
-        return {"f1": score, "accuracy": accuracy, "unmatched": unmatched, "proven": 100 * proven / len(rows)}
+        return {"f1": score, "accuracy": accuracy, "unmatched": unmatched, "proven": 100 * certain / len(rows)}
 
     def infer(self, ctx: Ctx, model: BBGM, inputs: Inputs) -> Correspondences:
         return predict.correspondences(ctx, model, inputs)
@@ -133,8 +133,8 @@ def matched(config: Config, model: BBGM, batch: Mapping[str, Tensor]) -> list[tu
     encoded = model.encode(batch["images"], batch["points"], batch["edges"])
     views = batch["images"].shape[1]
     if views > 2:
-        costs = [model.costs(encoded, *pair) for pair in itertools.combinations(range(views), 2)]
-        every = [graphs.together(row, costs) for row in range(len(batch["images"]))]
+        between = [model.costs(encoded, *pair) for pair in itertools.combinations(range(views), 2)]
+        every = [graphs.together(row, between) for row in range(len(batch["images"]))]
         return [(one.partner(0, 1), one.optimal) for one in every]
     costs = model.costs(encoded, 0, 1)
     if config.model.matching == "sinkhorn":
