@@ -8,7 +8,7 @@ ABOUT = About(
     authors=("Michal Rolínek", "Paul Swoboda", "Dominik Zietlow", "Anselm Paulus", "Vít Musil", "Georg Martius"),
     venue="ECCV 2020",
     tasks=("keypoint matching",),
-    brief="keypoints matched between pictures of like things",
+    brief="keypoints matched between pictures",
     summary=(
         "Two or more pictures of the same kind of thing with marked keypoints give the pairs that correspond; points "
         "without a partner stay alone. A network gives costs for pairs of points and of edges, a real solver finds the "
