@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 
 class Meter(TorchDispatchMode):
@@ -28,29 +27,35 @@ class Meter(TorchDispatchMode):
         self.alive = self.peak = 0
         self._sizes: dict[int, int] = {}
         """Bytes of each storage that is alive; 0 for those that existed before."""
+        self._watches: dict[int, weakref.ref[UntypedStorage]] = {}
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        for tensor in _tensors((args, kwargs)):
-            self._know(tensor, older=True)
+        self._know(args, older=True)
+        if kwargs:
+            self._know(kwargs.values(), older=True)
         results = func(*args, **(kwargs or {}))
-        for tensor in _tensors(results):
-            self._know(tensor, older=False)
+        self._know((results,), older=False)
         return results
 
-    def _know(self, tensor: Tensor, older: bool) -> None:
-        storage = tensor.untyped_storage()
+    def _know(self, values: Iterable[Any], older: bool) -> None:
+        for value in values:
+            if isinstance(value, Tensor):
+                self._add(value.untyped_storage(), older)
+            elif isinstance(value, list | tuple):
+                self._know(value, older)
+
+    def _add(self, storage: UntypedStorage, older: bool) -> None:
         key = storage._cdata
-        if key not in self._sizes:
-            self._sizes[key] = 0 if older else storage.nbytes()
-            self.alive += self._sizes[key]
-            self.peak = max(self.peak, self.alive)
-            weakref.finalize(storage, self._forget, key)
+        if key in self._sizes:
+            return
+        size = 0 if older else storage.nbytes()
+        self._sizes[key] = size
+        self.alive += size
+        self.peak = max(self.peak, self.alive)
+        self._watches[key] = weakref.ref(storage, lambda _: self._forget(key))
 
     def _forget(self, key: int) -> None:
-        self.alive -= self._sizes.pop(key, 0)
-
-
-def _tensors(values: Any) -> list[Tensor]:
-    return [value for value in tree_leaves(values) if isinstance(value, Tensor)]
+        del self._watches[key]
+        self.alive -= self._sizes.pop(key)

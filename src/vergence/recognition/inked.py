@@ -1,8 +1,8 @@
-"""Handwritten digits as a camera would see them: real pen strokes, in any ink, on paper or on a photographed surface.
+"""Handwritten digits as a camera would see them: real pen strokes, in any ink, on paper or on a pale photograph.
 
 The strokes are scikit-learn's 1797 handwritten digits (8 x 8 grey values), enlarged smoothly, turned and sheared. Half
-of the pictures are dark ink on shaded paper; the others are any colour on a patch of a photograph that is lighter or
-darker than the ink. Digits and photographs of the test pictures are never trained on.
+of the pictures are ink on shaded paper; in the others a pale photograph is printed on it. Digits and photographs of the
+test pictures are never trained on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vergence.recognition.data import Labelled
 TRAINED = 1347
 """The first three quarters of the digits are for training; the others were written later, mostly by others."""
 CLASSES = tuple(str(digit) for digit in range(10))
-CONTRAST = 0.3
+CONTRAST = 0.35
 """Least difference in brightness between ink and ground."""
 
 
@@ -39,10 +39,7 @@ def _drawn(count: int, size: int, split: str, seed: tuple[int | str, ...]) -> di
     ground = torch.where(_coin(count, source), _paper(count, size, source), _patches(count, size, split, source))
     light = ground.mean((1, 2, 3), keepdim=True)
     colour = torch.rand(count, 3, 1, 1, generator=source)
-    # The ink is moved away from the ground, towards the side with more room.
-    side = torch.where(light > 0.5, -1.0, 1.0)
-    room = torch.where(light > 0.5, light, 1 - light) - CONTRAST
-    level = light + side * (CONTRAST + room * torch.rand(count, 1, 1, 1, generator=source))
+    level = (light - CONTRAST) * torch.rand(count, 1, 1, 1, generator=source)  # darker than the ground
     ink = (level + 0.5 * (colour - colour.mean(1, keepdim=True))).clamp(0, 1)
     pictures = ground + cover * (ink - ground)
     pictures = pictures + 0.02 * torch.randn(pictures.shape, generator=source)
@@ -87,7 +84,7 @@ def _paper(count: int, size: int, source: torch.Generator) -> Tensor:
 
 
 def _patches(count: int, size: int, split: str, source: torch.Generator) -> Tensor:
-    """Patches of photographs of random size, with their contrast lowered so that strokes stay visible."""
+    """Patches of photographs of random size, made light, as if printed on paper."""
     names = TRAINING if split == "train" else HELD_OUT
     which = torch.randint(len(names), (count,), generator=source)
     centres, extents = torch.rand(count, 2, generator=source), torch.rand(count, generator=source)
@@ -113,5 +110,4 @@ def _patches(count: int, size: int, split: str, source: torch.Generator) -> Tens
             .view(3, len(rows), size, size)
             .transpose(0, 1)
         )
-    mean = patches.mean((1, 2, 3), keepdim=True)
-    return mean + (patches - mean) * 0.7
+    return 0.55 + 0.4 * patches

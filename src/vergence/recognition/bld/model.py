@@ -185,7 +185,7 @@ class Learner:
         """Algorithm 1 without its update: the bank Ŷ of predictions (K, B, old classes), and the new task's loss."""
         counts = [int(head.out_features) for head in self.network.heads[:old]]
         size = (batch.copies.count, len(batch.labels), sum(counts))
-        bank = torch.empty(size, dtype=torch.float32, device=batch.labels.device)
+        bank = torch.empty(size, dtype=_at_least_single(batch.copies.pictures), device=batch.labels.device)
 
         def loss(features: Tensor, numbers: range) -> Tensor:
             with torch.no_grad():
@@ -226,7 +226,8 @@ class Learner:
         losses = []
         for task in batch.tasks.unique().tolist():
             rows = tasks == task
-            logits = self.network.heads[task](features[rows]).float()
+            logits = self.network.heads[task](features[rows])
+            logits = logits.to(_at_least_single(logits))
             losses.append(F.cross_entropy(logits, labels[rows], reduction="sum"))
         return torch.stack(losses).sum()
 
@@ -237,8 +238,8 @@ class Learner:
     def _softened(self, features: Tensor, numbers: range, old: int) -> Iterator[Tensor]:
         """Logarithms of the softened predictions of the old tasks, (n, B, classes) each."""
         for head in self.network.heads[:old]:
-            logits = head(features).float().view(len(numbers), -1, head.out_features)
-            yield F.log_softmax(logits / self.method.temperature, -1)
+            logits = head(features).view(len(numbers), -1, head.out_features)
+            yield F.log_softmax(logits.to(_at_least_single(logits)) / self.method.temperature, -1)
 
     # Updates
 
@@ -350,6 +351,11 @@ class Learner:
         return losses
 
 
+def _at_least_single(values: Tensor) -> torch.dtype:
+    """float32, or the type of the values if that is wider."""
+    return torch.promote_types(values.dtype, torch.float32)
+
+
 def squared_gradients(network: Network, samples: Iterator[tuple[Tensor, int, int]]) -> Tensor:
     """The diagonal of the empirical Fisher information of the backbone's weights: the mean over samples (a picture, its
     label and task) of the squared gradient of the label's log-likelihood, as one vector."""
@@ -357,7 +363,8 @@ def squared_gradients(network: Network, samples: Iterator[tuple[Tensor, int, int
     total, count = torch.cat([torch.zeros_like(p).flatten() for p in weights]), 0
     for picture, label, task in samples:
         logits = network.heads[task](network.backbone(picture.unsqueeze(0)))
-        gradients = torch.autograd.grad(F.log_softmax(logits.float(), 1)[0, label], weights)
+        chances = F.log_softmax(logits.to(_at_least_single(logits)), 1)
+        gradients = torch.autograd.grad(chances[0, label], weights)
         total += torch.cat([g.flatten() for g in gradients]).square()
         count += 1
     return total / max(count, 1)

@@ -73,7 +73,7 @@ class Stream:
     """Largest number of training pictures per class (0: all)."""
     size: int = 32
     """Side of a picture in pixels: the shorter side is resized, the middle is cut out."""
-    count: int = 4000
+    count: int = 6000
     """embedded: number of training pictures; a quarter as many for the test."""
     augmentation: Augmentation = Augmentation()
 
@@ -216,14 +216,14 @@ def split_classes(count: int, tasks: int, order: Sequence[int]) -> tuple[tuple[i
 TINY = Config(
     ModelConfig(depths=(1, 1, 1), widths=(16, 32, 64), stride=2, groups=4),
     Stream(size=24, augmentation=Augmentation(shift=2)),
-    Method(copies=4, chunk=4, strength=1.0),
-    Pass(rate=3e-3, warm=0.1, log_every=5),
-    Pass(epochs=3, batch=100, rate=3e-3, warm=0.1, log_every=5),
+    Method(copies=2, chunk=2),
+    Pass(rate=0.01, warm=0.1, log_every=5),
+    Pass(epochs=3, batch=100, rate=0.002, warm=0.1, log_every=5),
 )
 CIFAR = Augmentation(flip=True)
 PRESETS = {
     "tiny": TINY,
-    "tiny-mnist": replace(TINY, data=Stream("mnist:data", most=400, size=24, augmentation=Augmentation(shift=2))),
+    "tiny-mnist": replace(TINY, data=Stream("mnist:data", most=600, size=24, augmentation=Augmentation(shift=2))),
     "paper": Config(data=Stream("mnist:data", size=28)),
     "paper-svhn": Config(data=Stream("svhn:data")),
     "paper-cifar10": Config(data=Stream("cifar10:data", augmentation=CIFAR), offline=Pass(epochs=120, batch=500)),
