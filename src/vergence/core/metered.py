@@ -23,7 +23,7 @@ class Meter(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.alive = self.peak = 0
         self._sizes: dict[int, int] = {}
         """Bytes of each storage that is alive; 0 for those that existed before."""

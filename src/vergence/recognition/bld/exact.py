@@ -65,7 +65,7 @@ def _by_definition(net: Network, data: Batch, **changes: object) -> list[Tensor]
         strength=method.strength,
         temperature=method.temperature,
         iterations=method.iterations,
-        **ratio,  # type: ignore[arg-type]
+        **ratio,
     )
 
 
@@ -76,7 +76,7 @@ def steps_are_the_algorithms(_: Evidence) -> float:
     for task, classes in ((0, 2), (1, 3), (2, 2)):
         data = batch(task, task=task, classes=classes)
         for kind in ("bld", "unbalanced"):
-            for chunk in (1, 2, 5):
+            for chunk in (2,) if task < 2 else (1, 2, 5):
                 net = network()
                 expected = _by_definition(net, data, kind=kind)
                 before = weights(net)
@@ -163,9 +163,9 @@ def copies_are_made_again(_: Evidence) -> float:
 
 
 def nothing_else_survives(_: Evidence) -> float:
-    """Difference of the weights after four batches from those of a learner made anew from the weights alone for each
+    """Difference of the weights after two batches from those of a learner made anew from the weights alone for each
     batch; infinite if a tensor of a batch is alive after it."""
-    data = [batch(seed, count=3 + seed) for seed in range(4)]
+    data = [batch(seed, count=3 + seed, copies=2) for seed in range(2)]
     net, state = network(), network().state_dict()
     for each in data:
         with Meter() as meter:
@@ -208,7 +208,8 @@ def published_warm_up(_: Evidence) -> float:
         made.descend(1e-6)
         made.distillation(data, bank, 2)
         found.append(torch.cat([p.grad.flatten().double() for p in net.backbone.parameters() if p.grad is not None]))
-    return float(torch.nn.functional.cosine_similarity(*found, dim=0))
+    single, double = found
+    return float(single @ double / (single.norm() * double.norm()))
 
 
 def warps_by_whole_pixels(_: Evidence) -> float:

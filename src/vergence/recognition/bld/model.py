@@ -126,6 +126,11 @@ class Network(nn.Module):
         features = self.backbone(x)
         return [head(features) for head in self.heads]
 
+    @property
+    def counts(self) -> list[int]:
+        """The number of classes of each task."""
+        return [len(head.bias) for head in self.heads if isinstance(head, nn.Linear)]
+
     def learning(self) -> list[nn.Parameter]:
         return list(self.parameters())
 
@@ -183,7 +188,7 @@ class Learner:
 
     def warm_up(self, batch: Batch, old: int) -> tuple[Tensor, Tensor]:
         """Algorithm 1 without its update: the bank Ŷ of predictions (K, B, old classes), and the new task's loss."""
-        counts = [int(head.out_features) for head in self.network.heads[:old]]
+        counts = self.network.counts[:old]
         size = (batch.copies.count, len(batch.labels), sum(counts))
         bank = torch.empty(size, dtype=_at_least_single(batch.copies.pictures), device=batch.labels.device)
 
@@ -238,7 +243,7 @@ class Learner:
     def _softened(self, features: Tensor, numbers: range, old: int) -> Iterator[Tensor]:
         """Logarithms of the softened predictions of the old tasks, (n, B, classes) each."""
         for head in self.network.heads[:old]:
-            logits = head(features).view(len(numbers), -1, head.out_features)
+            logits = head(features).unflatten(0, (len(numbers), -1))
             yield F.log_softmax(logits.to(_at_least_single(logits)) / self.method.temperature, -1)
 
     # Updates

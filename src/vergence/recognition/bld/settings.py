@@ -8,7 +8,7 @@ from typing import Literal
 
 from vergence.contract.data import EMBEDDED, Source
 from vergence.contract.inputs import Images
-from vergence.contract.settings import Learns, Metric, Published, Settings, Variant
+from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
 from vergence.contract.training import Phase
 from vergence.core.errors import VergenceError
 from vergence.recognition.bld import ABOUT
@@ -258,7 +258,28 @@ METRICS = {
     "peak": Metric("peak of a step", "MB", higher_is_better=False),
 }
 
-_TASKS = ("task1", "task2", "task3", "task4", "task5")
+
+def _reported(where: str, preset: str, averages: Sequence[float], held: Sequence[float] = ()) -> Reported:
+    """The mean accuracy of fine-tuning, L2, BLD, single-pass and offline LwF; kB that the middle three hold."""
+    names = ("finetune", "l2", "bld", "lwf", "offline")
+    rows = {name: {"accuracy": value} for name, value in zip(names, averages, strict=True)}
+    for name, value in zip(names[1:4], held, strict=False):
+        rows[name]["kept" if name == "lwf" else "held"] = value
+    return Reported(where, rows, (preset,))
+
+
+REPORTED = (
+    _reported("Table 2: MNIST, 5 tasks", "paper", (80.6, 78.0, 89.9, 99.1, 99.3), (44_800, 32, 384)),
+    _reported("Table 3: CIFAR-10, 5 tasks", "paper-cifar10", (72.3, 78.5, 86.2, 86.2, 94.8), (44_800, 32, 320)),
+    _reported("Table 4: SVHN, 5 tasks", "paper-svhn", (78.0, 81.3, 88.8, 91.7, 98.1), (44_800, 32, 469)),
+    _reported("Table 1: MNIST, 2 tasks", "paper-two", (90.2, 95.7, 94.5, 98.9, 99.7)),
+    Reported.table(
+        "Table 5: CIFAR-10, 5 tasks",
+        ("accuracy",),
+        {"alternated": (81.3,), "unbalanced": (81.6,), "bld": (86.2,)},
+        ("paper-cifar10",),
+    ),
+)
 _TEN = tuple(str(digit) for digit in range(10))
 _PAIRS = tuple((2 * task, 2 * task + 1) for task in range(5))
 _FIVES = (tuple(range(5)), tuple(range(5, 10)))
@@ -275,6 +296,7 @@ SETTINGS = Settings(
         "Embedded: real handwritten digits (scikit-learn's) drawn in any ink on paper and on photographs, two classes "
         "after two; those of the test were written later, on photographs that training never sees."
     ),
+    reported=REPORTED,
     published={
         name: Published({"labels": _TEN, "tasks": _PAIRS, "begun": 5}, [(1, 2)] * 5, 11_173_962)
         for name in ("paper", "paper-svhn", "paper-cifar10")
