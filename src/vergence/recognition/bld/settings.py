@@ -73,7 +73,7 @@ class Stream:
     """Largest number of training pictures per class (0: all)."""
     size: int = 32
     """Side of a picture in pixels: the shorter side is resized, the middle is cut out."""
-    count: int = 6000
+    count: int = 4000
     """embedded: number of training pictures; a quarter as many for the test."""
     augmentation: Augmentation = Augmentation()
 
@@ -216,14 +216,14 @@ def split_classes(count: int, tasks: int, order: Sequence[int]) -> tuple[tuple[i
 TINY = Config(
     ModelConfig(depths=(1, 1, 1), widths=(16, 32, 64), stride=2, groups=4),
     Stream(size=24, augmentation=Augmentation(shift=2)),
-    Method(copies=2, chunk=2),
-    Pass(rate=0.01, warm=0.1, log_every=5),
-    Pass(epochs=3, batch=100, rate=0.002, warm=0.1, log_every=5),
+    Method(copies=2, chunk=2, strength=1.0),
+    Pass(rate=0.002, warm=0.1, log_every=5),
+    Pass(epochs=3, batch=100, rate=0.0004, warm=0.1, log_every=5),
 )
 CIFAR = Augmentation(flip=True)
 PRESETS = {
     "tiny": TINY,
-    "tiny-mnist": replace(TINY, data=Stream("mnist:data", most=600, size=24, augmentation=Augmentation(shift=2))),
+    "tiny-mnist": replace(TINY, data=Stream("mnist:data", most=400, size=24, augmentation=Augmentation(shift=2))),
     "paper": Config(data=Stream("mnist:data", size=28)),
     "paper-svhn": Config(data=Stream("svhn:data")),
     "paper-cifar10": Config(data=Stream("cifar10:data", augmentation=CIFAR), offline=Pass(epochs=120, batch=500)),
@@ -304,9 +304,9 @@ SETTINGS = Settings(
     | {"paper-two": Published({"labels": _TEN, "tasks": _FIVES, "begun": 2}, [(1, 5)] * 2, 11_173_962)},
     learns=Learns(
         "entropy",
-        steps=12,
-        share=0.9,
-        changes={"data.count": 400, "data.tasks": 2, "method.copies": 2},
+        steps=14,
+        share=0.85,
+        changes={"data.count": 1000, "data.size": 16, "data.augmentation.shift": 1, "train.rate": 0.004},
     ),
     minutes=0.4,
 )
