@@ -24,10 +24,16 @@ def draw(path: Path) -> Path:
         places_b=given["places_b"],
     )  # fmt: skip
     canvas = Canvas()
-    wide = WIDTH / 2 - GAP / 2
-    boxes = [(0.0, (HEIGHT - wide / 1.5) / 2), (wide + GAP, (HEIGHT - wide / 1.5) / 2)]
-    for picture, (x, y) in zip(result.pictures, boxes, strict=True):
-        canvas.picture(pixels(picture), x, y, wide, wide / 1.5)
+    # One picture above the other, and only the part of each that has the keypoints: both fill the canvas.
+    tall = (HEIGHT - GAP) / 2
+    boxes = [(0.0, 0.0), (0.0, tall + GAP)]
+    cuts = []
+    for picture, points, (x, y) in zip(result.pictures, result.points, boxes, strict=True):
+        height, width = picture.shape[-2:]
+        cut = min(round(width * tall / WIDTH), height)
+        top = min(max(round(float(points[:, 1].mean()) - cut / 2), 0), height - cut)
+        cuts.append(top)
+        canvas.picture(pixels(picture)[top : top + cut], x, y, WIDTH, tall)
     lines = canvas.axes(0, 0, WIDTH, HEIGHT)
     lines.set(xlim=(0, WIDTH), ylim=(HEIGHT, 0))
     lines.set_axis_off()
@@ -36,9 +42,9 @@ def draw(path: Path) -> Path:
         if j < 0:
             continue
         places = []
-        for points, picture, (x, y), k in zip(result.points, result.pictures, boxes, (i, j), strict=True):
-            scale = wide / picture.shape[-1]
-            places.append((x + float(points[k][0]) * scale, y + float(points[k][1]) * scale))
+        for points, picture, (x, y), top, k in zip(result.points, result.pictures, boxes, cuts, (i, j), strict=True):
+            scale = WIDTH / picture.shape[-1]
+            places.append((x + float(points[k][0]) * scale, y + (float(points[k][1]) - top) * scale))
         xs, ys = zip(*places, strict=True)
         lines.plot(xs, ys, "o-", color=LINES[i % len(LINES)], linewidth=4, markersize=13, markeredgecolor="black")
     badge(lines, "keypoints matched by a solver")

@@ -18,9 +18,9 @@ from vergence.runs.order import Order
 CAPTION = (
     "Real handwritten digits as a stream, two classes after two, each picture seen once: the accuracy in per cent on "
     "every task after each task, by fine-tuning and by batch-level distillation, which keeps nothing but the network "
-    "between batches (one training of each by the preset tiny, seed 100)."
+    "between batches (one training of each by the preset tiny; over three seeds no difference is resolved)."
 )
-SEED = 100
+SEED = 0
 SHOWN = 4
 
 
