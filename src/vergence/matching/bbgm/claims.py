@@ -45,7 +45,7 @@ CLAIMS = (
           worse="unary", metric="f1", seeds=SEEDS, unit="% F1"),
     above("spline", "SplineConv is needed (F1, unfiltered).", "our ablation", better="bbgm", worse="no-spline",
           metric="f1", margin=5.0, seeds=SEEDS, unit="% F1"),
-    faster("dual-ascent", "Dual ascent takes at most a twentieth of the time of integer programming (8 pairs, n = 10).",
+    faster("dual-ascent", "Dual ascent takes at most a twentieth of the time of integer programming (n = 10).",
            "Sec. 3.2", "solver-10", "milp", threshold=20.0),
     faster("spline-speed", "SplineConv takes at most a fifth of the time of a loop over edges.", "our code",
            "splineconv", "loop", threshold=5.0),
