@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from vergence.ops.rows import weighted_rows
 
 Update = Literal["edges", "none", "cosine"]
-FLOOR = 1e-6
+FLOOR = 1e-4
 """Added to the sum that edges are divided by."""
 
 

@@ -109,7 +109,7 @@ class Sample(NamedTuple):
 def edges(length: int, longest: int = 0) -> tuple[Tensor, Tensor]:
     """Starts and ends (E,) of all spans i < j of a window, by start and then by end; at most ``longest`` long (0: any).
     100 positions have 4,950 of them, 128 with at most 64 have 6,112."""
-    i, j = torch.triu_indices(length, length, 1)
+    i, j = torch.triu_indices(length, length, 1, device="cpu")
     if longest:
         i, j = i[j - i <= longest], j[j - i <= longest]
     return i, j

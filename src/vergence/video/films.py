@@ -7,7 +7,7 @@ that shakes the camera, nor a cut to another place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from vergence.data.rendered import rendered
 from vergence.rendering.things import choice, uniform
 from vergence.video.annotated import Annotated
 from vergence.video.happenings import FPS, PEOPLE, THINGS, Film, Span, timeline
-from vergence.video.snippets import describe
+from vergence.video.snippets import describe, mirrored
 
 HEIGHT, WIDTH = 48, 64
 FRAMES = 2
@@ -58,6 +58,16 @@ class Films(Annotated):
 
     shown: Tensor = torch.empty(0)
 
+    def with_mirrored(self) -> Films:
+        """The films, and each of them with left and right exchanged."""
+        names = self.names + tuple(f"{name}, mirrored" for name in self.names)
+        features = [*self.features, *map(mirrored, self.features)]
+        shown = torch.cat([self.shown, self.shown.flip(-1)])
+        return Films(names, self.durations * 2, self.spans * 2, self.labels * 2, features, shown=shown)
+
+    def first(self, count: int) -> Films:
+        return replace(super().first(count), shown=self.shown[:count])
+
 
 def films(count: int, snippets: int, split: str) -> Films:
     """``count`` films of ``snippets`` snippets each, rendered once and kept on disk."""
@@ -69,9 +79,9 @@ def films(count: int, snippets: int, split: str) -> Films:
         tuple(PEOPLE[int(k)] for k in row[: len(mine)]) for row, mine in zip(kept["labels"], spans, strict=True)
     )
     names = tuple(f"film {number}" for number in range(count))
-    return Films(
-        names, (snippets * step,) * count, spans, labels, kept["features"].float().unbind(), shown=kept["shown"]
-    )
+    features = kept["features"].float()
+    made = Films(names, (snippets * step,) * count, spans, labels, features.unbind(), shown=kept["shown"])
+    return made.with_mirrored() if split == "train" else made
 
 
 def _rendered(count: int, snippets: int, split: str) -> dict[str, Tensor]:

@@ -26,6 +26,8 @@ REACH = 4
 GAP = 1 / 15
 """Seconds between the two frames of a snippet."""
 PER_CELL = 7
+ACROSS = 3
+"""Which of them is the motion to the right."""
 WIDTH = GRID[0] * GRID[1] * PER_CELL
 """Numbers per snippet."""
 AT_ONCE = 64
@@ -62,6 +64,13 @@ def describe(first: Tensor, second: Tensor) -> Tensor:
         pooled["grey"] - pooled["grey"].mean(1, keepdim=True),
     ]
     return torch.cat(parts, 1)
+
+
+def mirrored(features: Tensor) -> Tensor:
+    """Features (..., WIDTH) of the same frames with left and right exchanged."""
+    cells = features.unflatten(-1, (PER_CELL, *GRID)).flip(-1).clone()
+    cells[..., ACROSS, :, :] *= -1
+    return cells.flatten(-3)
 
 
 def _grey(frames: Tensor) -> Tensor:

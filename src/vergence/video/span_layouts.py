@@ -190,7 +190,10 @@ def read_thumos(path: Path, split: str) -> Annotated:
 
 
 def _thumos_lines(file: Path) -> Iterator[tuple[str, float, float]]:
-    for number, line in enumerate(read_text(file).splitlines(), 1):
+    lines = read_text(file).splitlines()
+    if not any(map(str.strip, lines)):
+        raise VergenceError(f"{file} is empty: expected lines of a video with its start and end")
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         words = line.split()

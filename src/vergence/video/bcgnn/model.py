@@ -41,8 +41,13 @@ class BCGNN(nn.Module):
         """Logits of starts and ends (B, T) and of spans (B, E), from features (B, D_i, T)."""
         if features.dim() != 3 or features.shape[2] < 2:
             raise ValueError(f"features are (batch, channels, two or more positions), got {tuple(features.shape)}")
-        own = _edges(features.shape[2], self.settings.longest, features.device)
         x = self.base(features)
+        # Eq. 2 divides by sums that may all but vanish: half precision has no place in the graph.
+        with torch.autocast(x.device.type, enabled=False):
+            return self._reasoned(x.float() if x.dtype in (torch.float16, torch.bfloat16) else x)
+
+    def _reasoned(self, x: Tensor) -> dict[str, Tensor]:
+        own = _edges(x.shape[2], self.settings.longest, x.device)
         start, end = (torch.relu(head(x)).permute(2, 0, 1) for head in (self.start, self.end))
         forth = back = self.spans(torch.relu(self.content(x)), own)
         for block in self.blocks:

@@ -52,7 +52,7 @@ class Spans(Result):
     end: Tensor
     """Probability that something ends there, (T,)."""
     frames: Tensor
-    """Key frames (K, 3, H, W), bytes, from equal parts of the video; none if there was no video."""
+    """Key frames (K, 3, H, W), bytes, from equal parts of the video."""
 
     def summary(self) -> Mapping[str, Any]:
         best = zip(self.spans[:3].tolist(), self.scores[:3].tolist(), strict=True)
@@ -62,7 +62,7 @@ class Spans(Result):
 
 def spans(ctx: Ctx, model: BCGNN, inputs: Inputs) -> Spans:
     """Finds the spans of a video or of the features of its snippets."""
-    video = open_video(inputs.video) if inputs.video is not None else None
+    video = open_video(inputs.video)
     features, duration, name = _features(ctx, video, inputs)
     if features.shape[1] != ctx.facts.channels:
         raise VergenceError(
@@ -82,24 +82,20 @@ def spans(ctx: Ctx, model: BCGNN, inputs: Inputs) -> Spans:
         boundary.append(torch.stack([logits["start"], logits["end"]], 1).float().sigmoid().cpu())
     best = suppressed(positions.cpu(), scored, duration, ctx.config.nms)
     places, start, end = _joined(rows, torch.cat(boundary), length)
-    frames = _key_frames(video) if video is not None else torch.zeros(0, 3, 1, 1, dtype=torch.uint8)
     most = min(inputs.spans, len(best.scores))
-    return Spans(name, duration, best.spans[:most], best.scores[:most], places, start, end, frames)
+    return Spans(name, duration, best.spans[:most], best.scores[:most], places, start, end, _key_frames(video))
 
 
-def _features(ctx: Ctx, video: Video | None, inputs: Inputs) -> tuple[Tensor, float, str]:
+def _features(ctx: Ctx, video: Video, inputs: Inputs) -> tuple[Tensor, float, str]:
     if inputs.features:
-        path = Path(inputs.features)
-        features = read_features(path)
-        length = video.length / video.fps if video is not None and video.length else 0.0
-        return features, inputs.duration or length or float(len(features)), path.name
-    assert video is not None
+        if not video.length:
+            raise VergenceError(f"{video.name} has no frames: the seconds that its features cover are not known")
+        return read_features(Path(inputs.features)), video.length / video.fps, video.name
     if ctx.facts.channels != WIDTH:
         raise VergenceError(
             f"the weights take features of {ctx.facts.channels} numbers per snippet from another network: give them "
             "with --features FILE (.npy or .csv)"
         )
-    ctx.progress.say(f"describing {video.name}")
     return *describe_video(video, ctx.config.data.rate), video.name
 
 
@@ -147,7 +143,7 @@ def render(ctx: Ctx, inputs: Inputs, result: Spans) -> list[Artifact]:
         f"Spans of {result.name}",
         f"The {len(rows)} best spans of {result.duration:.1f} s, the best first.",
         _BODY,
-        picture=data_uri(picture),
+        picture=data_uri("png", picture.read_bytes()),
         rows=rows,
     )
     table = write_table(

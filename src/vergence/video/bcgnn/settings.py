@@ -125,24 +125,18 @@ class Config:
 
 @dataclass(frozen=True)
 class Inputs:
-    """A video, or the features of its snippets."""
+    """A video, and features of its snippets if another network made them."""
 
-    video: Video | None = None
+    video: Video
     """The video: a file, or a folder of its frames."""
     features: Text = ""
     """A file of snippet features, .npy or .csv with one row per snippet, instead of those computed from the video."""
-    duration: float = 0.0
-    """With features and no video: the seconds that they cover (0: one per snippet)."""
     spans: int = 10
-    """The number of spans to show."""
+    """The number of spans to give."""
 
     def __post_init__(self) -> None:
-        if self.video is None and not self.features:
-            raise VergenceError("give a video, or features of its snippets with --features FILE")
-        if not self.duration >= 0 or not 1 <= self.spans <= 1000:
-            raise VergenceError(
-                f"duration is at least 0 and spans from 1 to 1000, got {self.duration:g} and {self.spans}"
-            )
+        if not 1 <= self.spans <= 1000:
+            raise VergenceError(f"spans is from 1 to 1000, got {self.spans}")
 
 
 def _training(epochs: int, batch: int, lr: float, decay: float) -> Training:
