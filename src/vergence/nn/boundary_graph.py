@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from vergence.ops.rows import weighted_rows
 
 Update = Literal["edges", "none", "cosine"]
-FLOOR = 1e-4
-"""Added to the sum that edges are divided by."""
+FLOOR = 1e-2
+"""Added to the sum that edges are divided by: where all edges of a node all but vanish, their shares are noise."""
 
 
 class Edges(NamedTuple):

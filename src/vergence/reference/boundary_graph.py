@@ -37,13 +37,13 @@ def reasoning(
         for h in range(t + 1, length):  # ends after this start
             if (t, h) in new_back:
                 total = torch.stack([new_back[k, h] for k in range(h) if (k, h) in new_back]).sum(0)
-                gathered = gathered + new_back[t, h] / (total + 1e-4) * end[h]
+                gathered = gathered + new_back[t, h] / (total + 1e-2) * end[h]
         new_start.append(torch.relu(of_start(gathered) + start[t]))
         gathered = torch.zeros_like(start[0])
         for h in range(t):  # starts before this end
             if (h, t) in new_forth:
                 total = torch.stack([new_forth[h, k] for k in range(h + 1, length) if (h, k) in new_forth]).sum(0)
-                gathered = gathered + new_forth[h, t] / (total + 1e-4) * start[h]
+                gathered = gathered + new_forth[h, t] / (total + 1e-2) * start[h]
         new_end.append(torch.relu(of_end(gathered) + end[t]))
     return torch.stack(new_start), torch.stack(new_end), new_forth, new_back
 
@@ -68,8 +68,8 @@ def dense(model: Any, features: Tensor, matrix: Tensor | None = None) -> dict[st
         both = start.unsqueeze(2) * end.unsqueeze(1)
         forth = torch.relu(block.to_end(forth * both) + forth) * valid.unsqueeze(-1)
         back = torch.relu(block.to_start(back * both) + back) * valid.unsqueeze(-1)
-        to_end = forth / (forth.sum(2, keepdim=True) + 1e-4)
-        to_start = back / (back.sum(1, keepdim=True) + 1e-4)
+        to_end = forth / (forth.sum(2, keepdim=True) + 1e-2)
+        to_start = back / (back.sum(1, keepdim=True) + 1e-2)
         start, end = (
             torch.relu(block.start((to_start * end.unsqueeze(1)).sum(2)) + start),
             torch.relu(block.end((to_end * start.unsqueeze(2)).sum(1)) + end),

@@ -83,7 +83,7 @@ def out_edges_sum_to_one(_: Evidence) -> float:
     own = _own()
     worst = 0.0
     for head in own:
-        weights = noise(len(own.start), 2, 4, seed="edges").abs() * 1e3 + 1e3
+        weights = noise(len(own.start), 2, 4, seed="edges").abs() * 1e5 + 1e5
         totals = summed(normalised(weights, head, LENGTH), head, LENGTH)
         has = summed(torch.ones_like(weights), head, LENGTH) > 0
         worst = max(worst, float((totals - has.double()).abs().max()))
