@@ -83,11 +83,8 @@ class GraphReasoning(nn.Module):
         """Nodes (T, B, D) and directed edges (E, B, D), start to end and end to start, after one step."""
         if self.update == "edges":
             both = start[edges.start] * end[edges.end]
-            forth, back = (
-                torch.relu(self.to_end(forth * both) + forth),
-                torch.relu(self.to_start(back * both) + back) if self.directed else None,
-            )
-            back = forth if back is None else back
+            forth, was = torch.relu(self.to_end(forth * both) + forth), back
+            back = torch.relu(self.to_start(was * both) + was) if self.directed else forth
         weights = (torch.relu(forth), torch.relu(back))
         if self.update == "cosine":
             alike = torch.cosine_similarity(start[edges.start], end[edges.end], dim=-1).unsqueeze(-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -146,7 +146,7 @@ def detections(
     return {metric: by_overlap[overlap] for metric, overlap in NAMED.items()} | {"map": float(np.mean(official))}
 
 
-def read_class_scores(path: Path, names: Sequence[str]) -> list[Mapping[str, float]]:
+def read_class_scores(path: Path, names: Sequence[str]) -> list[dict[str, float]]:
     """Class scores of every video from a JSON file {video: {class: score}}."""
     content = read_json(path)
     if not isinstance(content, dict):

@@ -158,8 +158,8 @@ def read_thumos(path: Path, split: str) -> Annotated:
     snippet has 5 frames of 30 per second. Spans of ``Ambiguous_<split>.txt`` are neither right nor wrong.
     """
     kind = "val" if split == "train" else "test"
-    folders = (path / name for name in ("annotation", "annotations", ""))
-    folder = next((folder for folder in folders if any(folder.glob(f"*_{kind}.txt"))), None)
+    folders = [path / name for name in ("annotation", "annotations", "")]
+    folder = next((each for each in folders if any(each.glob(f"*_{kind}.txt"))), None)
     if folder is None:
         raise VergenceError(f"{path} has no annotation/<Class>_{kind}.txt: expected THUMOS-14's annotations")
     by_video: dict[str, list[tuple[str, float, float]]] = {}

@@ -207,7 +207,8 @@ METRICS = {
 }
 
 REPORTED = (
-    Reported.table("ActivityNet-1.3 validation (apart: BMN)", ("ar100", "auc"), {"bcgnn": (76.73, 68.05), "apart": (75.01, 67.10)}),
+    Reported.table("ActivityNet-1.3 validation (apart: BMN)", ("ar100", "auc"),
+                   {"bcgnn": (76.73, 68.05), "apart": (75.01, 67.10)}),
     Reported.table(
         "Ablation on ActivityNet-1.3",
         ("ar100", "auc"),
