@@ -167,7 +167,7 @@ def read_thumos(path: Path, split: str) -> Annotated:
         for name, start, end in _thumos_lines(file):
             by_video.setdefault(name, []).append((file.name.removesuffix(f"_{kind}.txt"), start, end))
     files = _Listed(path)
-    found = {name: file for name in sorted(by_video) if (file := files.of(name))}
+    found = {name: own for name in sorted(by_video) if (own := files.of(name))}
     if not found:
         raise VergenceError(f"{path} has features of none of the {len(by_video)} videos that {folder} lists")
     features = _Files(tuple(found.values()), RATE / FRAMES)
