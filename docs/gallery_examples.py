@@ -1,6 +1,6 @@
 """Write the example files of the gallery ("Use the example"), from the systems' embedded data and scikit-image.
 
-    python docs/gallery_examples.py
+    python docs/gallery_examples.py [NAME...]
 
 writes ``example/`` beside each system: ``inputs.json`` by field of its ``Inputs``, and the files it names. A new system
 may also provide such a folder by other means.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,33 +64,34 @@ def deepcover(folder: Path) -> dict[str, Any]:
     return {"images": ["camera.jpg"], "method": "deepcover,gradcam", "queries": 80}
 
 
-def csalr(folder: Path) -> dict[str, Any]:
-    from vergence.reid.synth import population
+def people(folder: Path, hiding: Any = "some", asked: int = 0) -> dict[str, Any]:
+    """A rendered person by one camera, and six people by three others; names tell who it is."""
+    from vergence.reid.crowds import population
 
-    data = catalogue.load("csalr").configure("tiny").data
-    found = population(6, data.height, data.width, "test", seed=7)
-    query = picture(folder / "query.jpg", found.pictures[0])
-    places = range(found.queries, found.queries + 24)
-    return {"query": [query], "gallery": [picture(folder / f"shot-{p:02d}.jpg", found.pictures[p]) for p in places]}
+    found = population(6, 192, 96, "example", (0, 1, 2, 3), 1, hiding)
+    first = found.queries if hiding == "queries" else 0  # hidden people are not searched
+    ranked = [
+        place
+        for place in range(first, len(found))
+        if found.cameras[place] != found.cameras[asked] and found.identities[place]
+    ]
+    query = picture(folder / f"query-person-{found.identities[asked]}.jpg", found.pictures[asked])
+    names = [f"person-{found.identities[place]}-camera-{found.cameras[place]}.jpg" for place in ranked]
+    shots = [picture(folder / name, found.pictures[place]) for name, place in zip(names, ranked, strict=True)]
+    return {"query": [query], "gallery": sorted(shots), "top": 6}
+
+
+def csalr(folder: Path) -> dict[str, Any]:
+    return people(folder)
+
+
+def adtc(folder: Path) -> dict[str, Any]:
+    return people(folder)
 
 
 def gasm(folder: Path) -> dict[str, Any]:
-    """A rendered person of whom half is hidden, and pictures of six people by other cameras."""
-    from vergence.reid.crowds import population
-
-    data = catalogue.load("gasm").configure("tiny").data
-    found = population(data.people // 2, data.height, data.width, "test", shots=data.shots, hiding="queries")
-    hidden = (found.joints[: found.queries, :, 2] == 0).float().mean(1)
-    asked = int((hidden - 0.45).abs().argmin())
-    who = [found.identities[asked], *(i for i in range(1, 7) if i != found.identities[asked])][:6]
-    places = [
-        place
-        for place in range(found.queries, len(found))
-        if found.identities[place] in who and found.cameras[place] != found.cameras[asked]
-    ]
-    query = picture(folder / "hidden.jpg", found.pictures[asked])
-    shots = [picture(folder / f"shot-{n:02d}.jpg", found.pictures[place]) for n, place in enumerate(places[::2])]
-    return {"query": [query], "gallery": shots, "top": 6}
+    """A person whose legs are behind a block of stone."""
+    return people(folder, "queries", 18)
 
 
 def lattqe(folder: Path) -> dict[str, Any]:
@@ -156,6 +158,20 @@ def ata(folder: Path) -> dict[str, Any]:
     return {"videos": ["turning.mp4"]}
 
 
+def categorystructure(folder: Path) -> dict[str, Any]:
+    """Rendered things that no training saw, one of each of eight classes."""
+    from PIL import Image
+
+    from vergence.core.seeding import generator
+    from vergence.recognition.objects import CLASSES, picture
+
+    names = CLASSES[::2]
+    for name in names:
+        pixels = picture(name, 96, "test", generator("example", name)).permute(1, 2, 0).numpy()
+        Image.fromarray(pixels).save(folder / f"{name}.jpg", quality=90)
+    return {"images": [f"{name}.jpg" for name in names]}
+
+
 def flot(folder: Path) -> dict[str, Any]:
     """A rendered street, as a scanner on a moving car sees it at two instants."""
     from vergence.points.streets import Streets
@@ -217,11 +233,13 @@ WRITERS: tuple[Callable[[Path], dict[str, Any]], ...] = (
     patchwise,
     deepcover,
     csalr,
+    adtc,
     gasm,
     lattqe,
     lineintegral,
     sesiam,
     ata,
+    categorystructure,
     flot,
     spvnas,
     squeezesegv3,
@@ -232,7 +250,7 @@ WRITERS: tuple[Callable[[Path], dict[str, Any]], ...] = (
 
 
 def main() -> None:
-    for write in WRITERS:
+    for write in [w for w in WRITERS if w.__name__ in sys.argv[1:] or not sys.argv[1:]]:
         folder = catalogue.folder(write.__name__) / "example"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()

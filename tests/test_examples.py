@@ -30,6 +30,18 @@ def test_the_block_lets_the_network_see_what_it_could_not(here):
     assert found["with snl"] > found["as it is"] + 10
 
 
+def test_a_student_is_distilled_from_a_teacher(here):
+    found = example("distil_network").main(["--epochs", "2"])
+    assert list(found) == ["teacher", "student alone", "student distilled"]
+    assert all(0 <= value <= 100 for value in found.values())
+
+
+@pytest.mark.slow
+def test_the_distilled_student_is_better_than_the_one_alone(here):
+    found = example("distil_network").main([])
+    assert found["student distilled"] > found["student alone"] + 3
+
+
 def test_a_video_is_made_and_tracked_in_with_starter_weights(here):
     shown = example("track_video").main(["--frames", "6"])
     with Image.open(shown) as strip:

@@ -35,6 +35,29 @@ def test_hidden_queries_show_the_people_of_the_gallery(hidden):
     assert hidden.pictures[0].float().mean() > 0
 
 
+def test_the_first_shot_of_a_camera_asks_and_of_single_shots_those_of_half_the_cameras():
+    two = population(2, 32, 16, "test", cameras=(0, 1), shots=2)
+    assert (two.queries, len(two)) == (4, 8)
+    assert two.cameras[:4] == (0, 1, 0, 1)
+    one = population(2, 32, 16, "test", cameras=(0, 1), shots=1)
+    assert one.identities == (1, 2, 1, 2)
+    assert one.cameras == (0, 0, 1, 1)
+    assert one.queries == 2
+    source = population(2, 32, 16, "source", cameras=(2, 3), shots=1)
+    assert source.identities == (0, 0, 1, 1)
+    assert source.queries == 0
+    assert not torch.equal(source.pictures, population(2, 32, 16, "train", cameras=(2, 3), shots=1).pictures)
+
+
+def test_a_person_is_more_like_itself_than_like_others_but_colours_do_not_tell_everyone():
+    """Mean colours of stripes through the middle, across cameras: neither nothing nor everything."""
+    data = population(12, 32, 16, "train", cameras=(0, 1), shots=1)
+    bands = torch.nn.functional.adaptive_avg_pool2d(data.pictures[:, :, 4:28, 6:10].float(), (6, 1)).flatten(1)
+    far = torch.cdist(bands[::2], bands[1::2])  # the first camera asks the second
+    hits = float((far.argmin(1) == torch.arange(12)).float().mean())
+    assert 1 / 12 < hits < 0.9
+
+
 def test_a_perfect_ranking_scores_all_points_and_no_other_camera_is_an_error(hidden):
     queries, gallery = judged(hidden)
     far = (queries.identities[:, None] != gallery.identities).double()

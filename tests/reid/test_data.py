@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reid.csalr import fixtures
+from reid import picture_layouts as fixtures
 from vergence.core.errors import VergenceError
 from vergence.reid.data import LAYOUTS, Balanced, Viewed, augmented, judged, whole
 from vergence.reid.settings import PersonView

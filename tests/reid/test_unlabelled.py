@@ -2,7 +2,7 @@
 
 import pytest
 
-from reid.csalr.fixtures import one_plain_folder, picture, three_plain_folders
+from reid.picture_layouts import one_plain_folder, picture, three_plain_folders
 from vergence.contract.data import told_by
 from vergence.core.errors import VergenceError
 from vergence.reid.unlabelled import UNLABELLED, has_identities

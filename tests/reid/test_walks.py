@@ -6,8 +6,8 @@ import torch
 from vergence.core.errors import VergenceError
 from vergence.metrics.ranking import rank_descriptors
 from vergence.reid.data import judged
+from vergence.reid.figures import CAMERAS
 from vergence.reid.settings import PersonView
-from vergence.reid.synth import CAMERAS
 from vergence.reid.tracklets import Clips
 from vergence.reid.walks import BANDS, walks
 

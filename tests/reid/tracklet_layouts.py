@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from scipy.io import savemat
 
-from reid.csalr.fixtures import picture
+from reid.picture_layouts import picture
 
 SIZE = (8, 16)
 

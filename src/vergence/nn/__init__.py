@@ -2,6 +2,7 @@
 
 from vergence.nn.clips import ResNetTP, VideoTransformer
 from vergence.nn.descriptor import DescriptorNetwork, descriptor_network, multi_scale, resnet101_gem
+from vergence.nn.distiller import DistillationLoss, Distiller
 from vergence.nn.efficientnet_lite import EfficientNetLite
 from vergence.nn.gem import GeM, learned_whitening, pca_whitening
 from vergence.nn.nonlocal_block import NonlocalBlock, SharedAffinity
@@ -40,9 +41,13 @@ from vergence.nn.self_attention import (
 from vergence.nn.setconv import SetConv
 from vergence.nn.temporal import Aligned, Alignment, TemporalAttention, TemporalConv, TemporalMean, TemporalShift
 from vergence.nn.video_vit import VideoViT
+from vergence.nn.vtn import WARPS, VolumetricTransformer
+from vergence.nn.warping import AffineTransformer, DeformableConv2d, SaliencySampler
 
 __all__ = [
     "BLOCKS",
+    "WARPS",
+    "AffineTransformer",
     "Aligned",
     "Alignment",
     "CayleyNonlocal",
@@ -51,7 +56,10 @@ __all__ = [
     "CompressedSelfAttention2d",
     "CompressedSelfAttentionLowRank2d",
     "CrissCross",
+    "DeformableConv2d",
     "DescriptorNetwork",
+    "DistillationLoss",
+    "Distiller",
     "DoubleAttention",
     "EfficientNetLite",
     "GeM",
@@ -67,6 +75,7 @@ __all__ = [
     "ResNet",
     "ResNet3d",
     "ResNetTP",
+    "SaliencySampler",
     "ScaleBatchNorm2d",
     "ScaleConv2d",
     "ScaleMaxPool2d",
@@ -83,6 +92,7 @@ __all__ = [
     "TemporalShift",
     "VideoTransformer",
     "VideoViT",
+    "VolumetricTransformer",
     "descriptor_network",
     "inflate",
     "learned_whitening",

@@ -1,8 +1,10 @@
-"""Adding nonlocal blocks to existing networks: ``vergence.attach(model, at="layer3.4", block="snl")``.
+"""Adding blocks to existing networks: ``vergence.attach(model, at="layer3.4", block="snl")``.
 
 A block is called on the output of a module, and is stored inside that module under the name ``attached``. The names of
 the network's own parameters do not change, so its checkpoints still load before attaching, or afterwards with
-``strict=False``. The block starts as the identity: the outputs of a trained network do not change by a single bit.
+``strict=False``. A nonlocal block starts as the identity: the outputs of a trained network do not change by a single
+bit. So does ``stn``, within rounding. A volumetric transformer (``vtn``) does not: its fields follow the responses of
+the map from the start (Eq. 2 of its paper), and outputs change at once; a saliency sampler pulls inwards at the border.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError, did_you_mean
-from vergence.nn import BLOCKS
+from vergence.nn import BLOCKS, WARPS
 from vergence.nn.probe import caught
 
 NAME = "attached"
@@ -37,10 +39,11 @@ def attach(
     """Insert a block after modules of any network, in place; returns the new blocks by the name of the module before.
 
     ``at`` is the name of a module, several of them, a pattern (``"layer*.0"``), or a function of name and module.
-    ``block`` is a name of :data:`vergence.nn.BLOCKS`, with ``options`` for it (``inner=32``), or a function that builds
-    a module for the given number of channels. The number of channels is read from the last layer inside the module;
-    where that is wrong, give ``example`` (an input of the network, or a tuple of inputs, to run once), or ``channels``
-    itself. Maps (B, C, *spatial) and tokens (B, ..., C) are distinguished by the dimension that has the channels.
+    ``block`` is a name of :data:`vergence.nn.BLOCKS` or :data:`vergence.nn.WARPS`, with ``options`` for it
+    (``inner=32``, ``groups=16``), or a function that builds a module for the given number of channels. The number of
+    channels is read from the last layer inside the module; where that is wrong, give ``example`` (an input of the
+    network, or a tuple of inputs, to run once), or ``channels`` itself. Maps (B, C, *spatial) and tokens (B, ..., C)
+    are distinguished by the dimension that has the channels.
     """
     places = _places(model, at)
     make = _maker(block, options)
@@ -124,13 +127,14 @@ class _Call:
 
 
 def _maker(block: str | Callable[[int], nn.Module], options: dict[str, Any]) -> Callable[[int], nn.Module]:
-    if isinstance(block, str) and block not in BLOCKS:
-        raise VergenceError(f"no block {block!r}{did_you_mean(block, BLOCKS)}")
+    known: dict[str, Callable[..., nn.Module]] = {**BLOCKS, **WARPS}
+    if isinstance(block, str) and block not in known:
+        raise VergenceError(f"no block {block!r}{did_you_mean(block, known)}")
     if options.get("wiring") == "rectified":
         raise VergenceError(
             "a rectified block does not start as the identity, so it would change the network's outputs"
         )
-    chosen = BLOCKS[block] if isinstance(block, str) else block
+    chosen = known[block] if isinstance(block, str) else block
 
     def make(channels: int) -> nn.Module:
         try:

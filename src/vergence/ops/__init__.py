@@ -11,6 +11,13 @@ from vergence.ops.affinity import (
 )
 from vergence.ops.alignment import align, dealign
 from vergence.ops.assignment import assign, soft_assign
+from vergence.ops.category_structure import (
+    class_centres,
+    inter_distance,
+    inter_structure,
+    intra_distance,
+    intra_structure,
+)
 from vergence.ops.compact import compact
 from vergence.ops.correlation import cross_correlation, nonparametric_scale_convolution, rescale
 from vergence.ops.crisscross import CrissCrossAffinity
@@ -61,6 +68,7 @@ __all__ = [
     "binding_integrals",
     "cayley",
     "chebyshev",
+    "class_centres",
     "compact",
     "connect",
     "cross_correlation",
@@ -69,6 +77,10 @@ __all__ = [
     "gathered",
     "gaussian_smooth",
     "hermite_basis",
+    "inter_distance",
+    "inter_structure",
+    "intra_distance",
+    "intra_structure",
     "laplacian_squared",
     "lift",
     "line_offsets",

@@ -1,12 +1,14 @@
 """Embedded re-identification data: rendered people seen by several cameras, with masks and joints.
 
-Splits have different people under the same cameras, unless other cameras are asked for. In training, identities count
-from 0; in the others some pictures are queries, and the gallery also has distractors, a fifth as many people again.
+Splits have different people under the same cameras, unless other cameras are asked for. In ``train`` and ``source``
+identities count from 0; in the others some pictures are queries, and the gallery also has distractors, a fifth as many
+people again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -41,6 +43,7 @@ class Population:
         return Seen(self.pictures[index], self.identities[index], self.cameras[index])
 
 
+@lru_cache(maxsize=8)
 def population(
     people: int,
     height: int,
@@ -50,15 +53,18 @@ def population(
     shots: int = 3,
     hiding: Hiding = "some",
 ) -> Population:
-    """``shots`` pictures of each of ``people`` identities by each camera."""
+    """``shots`` pictures of each of ``people`` identities by each camera. The first by each camera is a query; with one
+    shot only, those by the first half of the cameras are."""
     seed = ("population", split)
-    if split == "train":
+    if split in ("train", "source"):
         return _population(crowd(people, height, width, seed, cameras, shots))
     everyone = people + people // 5
     if hiding == "some":
         taken = crowd(everyone, height, width, seed, cameras, shots)
-        first = torch.arange(len(taken)) % shots == 0
-        return _population(taken, first & (taken.identities < people), people)
+        asks = (torch.arange(len(taken)) % shots == 0) & (taken.identities < people)
+        if shots == 1:  # some cameras ask, the others are the gallery
+            asks &= torch.isin(taken.cameras, torch.tensor(cameras[: len(cameras) // 2]))
+        return _population(taken, asks, people)
     asked = crowd(people, height, width, (*seed, "hidden"), cameras, 1, hidden=1.0, like=seed)
     gallery = crowd(everyone, height, width, seed, cameras, shots, hidden=0.0)
     together = Crowd(*(torch.cat([getattr(asked, name), getattr(gallery, name)]) for name in vars(asked)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vergence.contract.inputs import Folder, Images, Text
+from vergence.contract.settings import Metric
 from vergence.core.errors import VergenceError
 
 Sampler = Literal["plain", "balanced"]
@@ -41,6 +42,49 @@ class PersonView:
             )
         if not all(deviation > 0 for deviation in self.std):
             raise VergenceError(f"a view's std is above 0 in every channel, got {self.std}")
+
+
+@dataclass(frozen=True)
+class People(PersonView):
+    """A view of people, how they fill batches, and how many of them are rendered."""
+
+    each: int = 4
+    """Pictures per identity in a batch, where batches are balanced."""
+    people: int = 100
+    """embedded: number of training identities; half as many for validation and test."""
+    shots: int = 3
+    """embedded: pictures of each person by each camera."""
+    cameras: int = 4
+    """embedded: number of cameras."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, (least, most) in {"people": (2, 10_000), "shots": (1, 100), "cameras": (2, 100)}.items():
+            if not least <= getattr(self, name) <= most:
+                raise VergenceError(f"embedded data has {least} to {most} {name}, got {getattr(self, name)}")
+        if self.each < 1:
+            raise VergenceError(f"batches have at least 1 picture of each identity, got {self.each}")
+
+
+@dataclass(frozen=True)
+class Identities:
+    """The number of people that a classifier learns."""
+
+    classes: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.classes <= 10_000_000:
+            raise VergenceError(f"{self.classes} identities cannot be trained on: expected 1 to 10000000")
+
+
+RANKING = {
+    "map": Metric("mAP", "%"),
+    "rank1": Metric("Rank-1", "%"),
+    "rank5": Metric("Rank-5", "%"),
+    "rank10": Metric("Rank-10", "%"),
+}
+UNMATCHED = {"unmatched": Metric("queries without a match", higher_is_better=False, digits=0)}
+"""Metrics of the protocol; the second is reported only where it is not zero."""
 
 
 @dataclass(frozen=True)

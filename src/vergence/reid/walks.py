@@ -1,4 +1,4 @@
-"""Embedded tracklets: the drawn people of :mod:`vergence.reid.synth` walk past cameras behind fences.
+"""Embedded tracklets: the drawn people of :mod:`vergence.reid.figures` walk past cameras behind fences.
 
 In every frame boards cover two of three bands of the body (head, top, legs), and the visible band changes from frame to
 frame: three consecutive frames show everything, one frame shows a third. Boards have faded clothing colours in vertical
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
-from vergence.reid.synth import CAMERAS, WEAR, Canvas, Person, backgrounds, camera_views, paint_person
+from vergence.reid.figures import CAMERAS, WEAR, Canvas, Person, backgrounds, camera_views, paint_person
 from vergence.reid.tracklets import Walk
 
 BANDS = ((-0.1, 0.185), (0.185, 0.5), (0.5, 1.05))
@@ -119,7 +119,7 @@ def _draw(person: Person, camera: Tensor, shown: Tensor, height: int, width: int
     canvas = Canvas(ground, u, v, 0.5 * height * scale)
     paint_person(canvas, everyone, side, drifting)
     _paint_boards(canvas, x, shown.flatten(), whose, source)
-    # Light as in single pictures, but of one colour for the whole tracklet; then grain.
+    # Light: of the camera, of the hour, and one exposure and fall-off for the whole tracklet; then grain.
     hour = (0.8 * torch.rand(count, 3, 1, 1, generator=source) - 0.4).exp()
     tint = (view["light"][camera][:, :, None, None] * hour)[whose]
     slope = 1 + falling * (y - 0.5) + steady(-0.25, 0.25) * x

@@ -11,7 +11,7 @@ import torch
 from helpers import short, start
 from recognition.snl import fixtures
 from reid import tracklet_layouts
-from reid.csalr.fixtures import picture
+from reid.picture_layouts import picture
 from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.identity import Identity

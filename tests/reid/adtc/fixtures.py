@@ -1,9 +1,9 @@
-"""Small data sets in the public layouts and without any, written with NumPy and Pillow alone."""
+"""Small data sets in the public layouts and without names, and files to search."""
 
 from __future__ import annotations
 
-from reid.csalr.fixtures import layouts as labelled
-from reid.csalr.fixtures import picture
+from reid.picture_layouts import layouts as labelled
+from reid.picture_layouts import picture, searched
 
 
 def without_names(path):
@@ -12,10 +12,4 @@ def without_names(path):
 
 
 layouts = {**labelled, "unlabelled": without_names}
-
-
-def prediction(folder):
-    for seed in range(4):
-        picture(folder / "gallery" / f"{seed}.jpg", seed)
-    picture(folder / "query.png", 9, size=(50, 120))
-    return ["--query", "query.png", "--gallery", "gallery", "--index", "index/kept.safetensors"]
+prediction = searched

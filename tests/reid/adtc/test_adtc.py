@@ -10,7 +10,6 @@ import torch
 from PIL import Image
 
 from helpers import short, start, stop_and_go_on
-from reid.csalr.fixtures import picture
 from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.context import Context
@@ -110,22 +109,6 @@ def test_a_folder_without_any_labels_is_trained_on(here, capsys):
     rows = list(csv.reader(table.open()))
     assert len(rows) == 17
     assert rows[1][0].endswith(".png")
-
-
-@pytest.mark.parametrize(
-    ("names", "said"),
-    [
-        (["a_1_x.jpg", "a_1_y.jpg", "b_1_x.jpg", "b_1_y.jpg"], "all pictures are from camera 1"),
-        (["a_1_x.jpg", "b_1_y.jpg", "c_2_x.jpg", "d_2_y.jpg"], "no identity is in two cameras"),
-    ],
-)
-def test_what_cannot_be_evaluated_is_refused_before_training(names, said, here, capsys):
-    for seed, name in enumerate(names):
-        picture(here / "named" / name, seed)
-    assert main(["train", "adtc", "--data", "named", *FOLDER, "--quiet"]) == 2
-    error = " ".join(capsys.readouterr().err.split())
-    assert "has no query with a match from another camera" in error
-    assert said in error
 
 
 def test_identical_pictures_are_refused(here, capsys):

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from helpers import short, start
-from reid.csalr import fixtures
+from reid.picture_layouts import picture
 from vergence import catalogue
 from vergence.cli.main import main
 from vergence.contract.context import Context
@@ -22,6 +22,8 @@ from vergence.engine.weights import identify, load_model, metadata
 from vergence.reid.data import LAYOUTS, Viewed
 
 SYSTEM = catalogue.load("csalr")
+FEW = {"data.people": 4, "data.width": 32, "data.cameras": 2, "data.shots": 2}
+"""Embedded people that are rendered in a second."""
 
 
 @pytest.fixture
@@ -120,7 +122,7 @@ def judge(folder, changes=None):
 def people(folder, query, ranked):
     for part, names in (("train", ["x_1_a.jpg"]), ("query", query), ("gallery", ranked)):
         for seed, name in enumerate(names):
-            fixtures.picture(folder / part / name, seed)
+            picture(folder / part / name, seed)
 
 
 def test_a_query_nobody_in_the_gallery_matches_is_counted_and_left_out(tmp_path):
@@ -149,7 +151,7 @@ def test_reranking_and_trapezoids_are_a_matter_of_the_protocol(tmp_path):
 
 
 def test_refined_parts_are_trained_in_two_phases_and_kept_in_the_file(tmp_path):
-    changes = {"data.people": 4, "data.width": 32, "stripes.batch": 16, "refine.batch": 16}
+    changes = {**FEW, "stripes.batch": 16, "refine.batch": 16}
     run = start("csalr", short(SYSTEM, 2, changes, variant="rpp-none"), tmp_path, variant="rpp-none")
     execute(run, Progress())
     assert [r["phase"] for r in run.records() if "losses" in r] == ["stripes", "stripes", "refine", "refine"]
@@ -158,13 +160,13 @@ def test_refined_parts_are_trained_in_two_phases_and_kept_in_the_file(tmp_path):
 
 
 def test_a_missing_imagenet_file_is_said_with_what_to_do(tmp_path):
-    config = short(SYSTEM, 2, {"data.people": 4, "data.width": 32, "pretrained": "nowhere.pth"}, variant="none")
+    config = short(SYSTEM, 2, {**FEW, "pretrained": "nowhere.pth"}, variant="none")
     with pytest.raises(VergenceError, match="nowhere.pth does not exist.*--pretrained ''"):
         execute(start("csalr", config, tmp_path), Progress())
 
 
 def test_imagenet_weights_start_a_run_and_are_said_with_their_path(tmp_path):
-    config = short(SYSTEM, 1, {"data.people": 4, "data.width": 32}, variant="none")
+    config = short(SYSTEM, 1, FEW, variant="none")
     backbone = SYSTEM.build(config, SYSTEM.settings.facts(4)).backbone
     path = tmp_path / "tiny.safetensors"
     save_tensors(path, backbone.state_dict())
@@ -177,13 +179,13 @@ def test_imagenet_weights_start_a_run_and_are_said_with_their_path(tmp_path):
 
 
 def test_balanced_batches_train_too(tmp_path):
-    changes = {"data.people": 6, "data.width": 32, "data.sampler": "balanced", "train.batch": 16, "data.erase": 0.5}
+    changes = {**FEW, "data.sampler": "balanced", "train.batch": 16, "data.erase": 0.5}
     run = start("csalr", short(SYSTEM, 2, changes, variant="none"), tmp_path, variant="none")
     assert execute(run, Progress())["map"] > 0
 
 
 def test_pictures_show_lists_and_both_kinds_of_maps(tmp_path):
-    config = SYSTEM.configure("tiny", "csalr", {"data.people": 6, "data.width": 32})
+    config = SYSTEM.configure("tiny", "csalr", FEW)
     facts = SYSTEM.settings.facts(3)
     models = {v: SYSTEM.build(SYSTEM.configure("tiny", v), facts).eval() for v in ("none", "csalr")}
     ctx = Context(config, tmp_path, facts)

@@ -10,6 +10,7 @@ from PIL import Image
 
 from helpers import short, start
 from reid.gasm import fixtures
+from reid.picture_layouts import picture
 from vergence import catalogue, load
 from vergence.cli.main import main
 from vergence.contract.context import Context
@@ -52,7 +53,7 @@ def predict(*args):
 
 def gallery(folder, count=5):
     for seed in range(count):
-        fixtures.picture(folder / f"{seed}.png", seed)
+        picture(folder / f"{seed}.png", seed)
 
 
 # Training from files --------------------------------------------------------------------------------------------------
@@ -64,7 +65,7 @@ def crops(folder, teachers=None, **changes):
         for number, who in enumerate("ab"):
             for camera in cameras:
                 name = f"{who if part == 'train' else who * 2}_{camera}_x"
-                fixtures.picture(folder / part / f"{name}.png", number)
+                picture(folder / part / f"{name}.png", number)
                 if part == "train":
                     fixtures.teacher((teachers or folder / "taught") / f"{name}.npz", **changes)
     return {"data.source": f"folder:{folder}", "data.each": 2, "train.batch": 4, **SMALL}
@@ -120,7 +121,7 @@ def test_a_gallery_is_ranked_by_the_whole_distance_and_parts_are_drawn(weights, 
 
 def test_distances_of_a_search_are_those_of_the_network(weights, here):
     gallery(here / "g")
-    fixtures.picture(here / "query.png", 9)
+    picture(here / "query.png", 9)
     model = load(weights())
     found = model.predict(query=[here / "query.png"], gallery=here / "g")
     assert [len(found.matches[0]), found.searched, len(found.parts[0])] == [5, 5, 3]
@@ -146,7 +147,7 @@ def test_the_baseline_searches_by_its_pooled_features_and_draws_no_parts(weights
 
 def test_an_index_needs_the_pictures_whose_parts_are_compared(weights, here):
     gallery(here / "g")
-    fixtures.picture(here / "query.png", 9)
+    picture(here / "query.png", 9)
     model, given = load(weights()), {"query": ["query.png"], "index": "i.safetensors"}
     first = model.predict(**given, gallery="g")
     assert model.predict(**given).matches == first.matches
@@ -168,7 +169,7 @@ def test_an_index_needs_the_pictures_whose_parts_are_compared(weights, here):
 )
 def test_what_does_not_fit_is_refused_and_nothing_is_written(args, said, weights, here, capsys):
     gallery(here / "g", 1)
-    fixtures.picture(here / "a.png")
+    picture(here / "a.png")
     (here / "empty").mkdir()
     assert predict(*args, "--weights", weights()) == 2
     assert said in " ".join(capsys.readouterr().err.split())
@@ -181,7 +182,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(args, said, weights
 def people(folder, query, ranked):
     for part, names in (("train", ["x_1_a.jpg"]), ("query", query), ("gallery", ranked)):
         for seed, name in enumerate(names):
-            fixtures.picture(folder / part / name, seed)
+            picture(folder / part / name, seed)
 
 
 def judge(folder, changes=None, variant="gasm"):

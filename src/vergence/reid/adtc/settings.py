@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from vergence.contract.data import EMBEDDED, Source
-from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
+from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Starter, Variant
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.data.assets import RESNET50
 from vergence.reid.adtc import ABOUT
-from vergence.reid.settings import PersonView, Protocol, Search
+from vergence.reid.settings import RANKING, UNMATCHED, People, Protocol, Search
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ModelConfig:
 
 
 @dataclass(frozen=True)
-class Pictures(PersonView):
+class Pictures(People):
     """The pictures to adapt to, and the labelled ones to begin with."""
 
     source: Source = EMBEDDED
@@ -45,26 +45,17 @@ class Pictures(PersonView):
     PATH to pictures with any names."""
     labelled: str = EMBEDDED
     """Pictures with identities to pre-train on, of other people by other cameras: embedded, or a layout as above."""
-    each: int = 4
-    """Pictures per identity or cluster in a batch."""
     people: int = 40
     """embedded: number of people to adapt to, and of others to test on."""
     known: int = 80
-    """embedded: number of people to pre-train on."""
-    shots: int = 3
-    """embedded: pictures of each person by each of 4 cameras."""
-
-    def size(self, split: str) -> tuple[int, int, int, int]:
-        """What decides an embedded split (`source`: to pre-train on): people, height, width, shots."""
-        return self.known if split == "source" else self.people, self.height, self.width, self.shots
+    """embedded: number of people to pre-train on, by as many other cameras."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        people = (self.people, self.known)
-        if min(people) < 2 or max(people) > 10_000 or not 1 <= self.shots <= 100 or self.each < 2:
+        if not 2 <= self.known <= 10_000 or self.each < 2:
             raise VergenceError(
-                f"embedded data has 2 to 10000 people in 1 to 100 shots, and a batch at least 2 pictures each; got "
-                f"{self.people}, {self.known}, {self.shots} and {self.each}"
+                f"embedded data has 2 to 10000 people to pre-train on, and a batch at least 2 pictures each; got "
+                f"{self.known} and {self.each}"
             )
 
 
@@ -172,23 +163,33 @@ def _published(labelled: str, source: str) -> Config:
     )
 
 
+_ROUND = Training(epochs=6, batch=80, evaluate_every=0, optimiser=Optimiser("adam", lr=5e-5, weight_decay=5e-4))
+_SMALL = Pictures(height=96, width=48, pad=4, mean=(0.4, 0.4, 0.4), std=(0.25, 0.25, 0.25))
+
+
+def _tiny_training(epochs: int) -> Training:
+    optimiser = Optimiser("adam", lr=3e-3, weight_decay=5e-4, schedule=Schedule("cosine", warmup=10))
+    return Training(epochs=epochs, batch=80, evaluate_every=0, optimiser=optimiser)
+
+
 PRESETS = {
     "tiny": Config(
         ModelConfig("resnet-tiny", last_stride=1, inner=32),
-        Pictures(height=96, width=48, pad=4, mean=(0.4, 0.4, 0.4), std=(0.25, 0.25, 0.25)),
+        _SMALL,
         Labelling(rounds=6, clusters=60, top=8, k=8, density=0.01),
-        pretrain=Training(
-            epochs=55, batch=80, evaluate_every=0,
-            optimiser=Optimiser("adam", lr=3e-3, weight_decay=5e-4, schedule=Schedule("cosine", warmup=10)),
-        ),
-        adapt=Training(
-            epochs=6, batch=80, evaluate_every=0,
-            optimiser=Optimiser("adam", lr=5e-5, weight_decay=5e-4),
-        ),
+        pretrain=_tiny_training(55),
+        adapt=_ROUND,
+    ),
+    "starter": Config(
+        ModelConfig("resnet-tiny", last_stride=1, inner=32),
+        replace(_SMALL, known=240, people=60, shots=2),
+        Labelling(rounds=6, clusters=90, top=8, k=8),
+        pretrain=_tiny_training(100),
+        adapt=_ROUND,
     ),
     "paper": _published("dukemtmc:data/duke", "market1501:data/market"),
     "paper-market-to-duke": _published("market1501:data/market", "dukemtmc:data/duke"),
-}  # fmt: skip
+}
 
 VARIANTS = {
     "adtc": Variant("ADTC", {}),
@@ -206,10 +207,7 @@ VARIANTS = {
 }
 
 METRICS = {
-    "map": Metric("mAP", "%"),
-    "rank1": Metric("Rank-1", "%"),
-    "rank5": Metric("Rank-5", "%"),
-    "rank10": Metric("Rank-10", "%"),
+    **RANKING,
     "ice": Metric("in-camera errors", "queries", higher_is_better=False, digits=0),
     "cce": Metric("cross-camera errors", "queries", higher_is_better=False, digits=0),
     "margin": Metric("relative margin of triplets", digits=3),
@@ -218,14 +216,13 @@ METRICS = {
     "nmi_gain": Metric("NMI gained since the first round", digits=3),
     "kept": Metric("share of pictures with a label", digits=3),
     "clusters": Metric("clusters of the last round", digits=0),
-    "unmatched": Metric("queries without a match", higher_is_better=False, digits=0),
+    **UNMATCHED,
 }
 
-_RANKING = ("map", "rank1", "rank5", "rank10")
 REPORTED = (
     Reported.table(
         "Tables 1 and 2: DukeMTMC-reID to Market-1501",
-        _RANKING,
+        tuple(RANKING),
         {
             "adtc": (59.7, 79.3, 90.8, 94.1),
             "direct": (18.8, 44.0, 62.1, 69.4),
@@ -240,7 +237,7 @@ REPORTED = (
     ),
     Reported.table(
         "Tables 1 and 2: Market-1501 to DukeMTMC-reID",
-        _RANKING,
+        tuple(RANKING),
         {
             "adtc": (52.5, 71.9, 84.1, 87.5),
             "direct": (18.2, 34.0, 49.1, 55.9),
@@ -286,5 +283,14 @@ SETTINGS = Settings(
             "pretrain.optimiser.schedule.warmup": 2,
         },
     ),
+    starters={
+        "rendered": Starter(
+            "search of people by their clothes, trained on rendered people only",
+            data="1,920 pictures of 240 rendered people by 4 cameras with identities, then 480 of 60 others by 4 other "
+            "cameras without; tested on 60 more by these",
+            tried="50 other rendered people by 4 cameras that it was not trained on: mAP 60.2 %, rank-1 69.0 % (mean "
+            "colours of stripes: 28.5 and 36.5 %); not tried on photographs of people",
+        ),
+    },
     minutes=0.5,
 )  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -18,7 +17,6 @@ from vergence.contract.system import System
 from vergence.contract.training import Phase
 from vergence.core.errors import VergenceError
 from vergence.data.layouts import read
-from vergence.metrics.ranking import Taken
 from vergence.nn.resnet import load_imagenet
 from vergence.ops.triplet import batch_hard
 from vergence.reid.adtc import predict
@@ -28,26 +26,11 @@ from vergence.reid.adtc.pictures import Ctx, draw
 from vergence.reid.adtc.predict import Matches
 from vergence.reid.adtc.settings import SETTINGS, Config, Facts, Inputs, Labelling
 from vergence.reid.camera_errors import camera_errors, margins
-from vergence.reid.crowds import Population, population
+from vergence.reid.crowds import population
 from vergence.reid.data import Balanced, Viewed, judged
-from vergence.reid.protocol import rank_people, scores_of
+from vergence.reid.protocol import rank_people, refuse_unmatched, scores_of
 from vergence.reid.rounds import ROUND, Clustered, Ways, cluster, describe_all, relabel, round_of
-from vergence.reid.shots import crowd
 from vergence.reid.unlabelled import UNLABELLED, has_identities
-
-OTHERS = (4, 5, 6, 7)
-"""Cameras of the embedded pictures to pre-train on; those to adapt to are by cameras 0 to 3."""
-
-
-@lru_cache(maxsize=6)
-def _embedded(size: tuple[int, int, int, int], split: str) -> Population:
-    """People, height, width, shots: a split of the embedded data. ``source`` is what to pre-train on."""
-    people, height, width, shots = size
-    if split != "source":
-        return population(people, height, width, split, shots=shots)
-    drawn = crowd(people, height, width, ("population", "source"), OTHERS, shots)
-    identities, cameras = (tuple(part.tolist()) for part in (drawn.identities, drawn.cameras))
-    return Population(drawn.pictures, identities, cameras, drawn.masks, drawn.joints)
 
 
 class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
@@ -62,14 +45,24 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
         if split == "train" and ctx.phase == "pretrain":
             return Balanced(self._labelled(ctx), asked, asked.each)
         own = "train" if split == "train" else "test"  # as for public data, validation is the test
-        pictures = read(asked.source, self.layouts, split, embedded=lambda: _embedded(asked.size(own), own))
+        cameras = tuple(range(asked.cameras))
+        pictures = read(
+            asked.source,
+            self.layouts,
+            split,
+            embedded=lambda: population(asked.people, asked.height, asked.width, own, cameras, asked.shots),
+        )
         return Viewed(pictures, asked)
 
     def _labelled(self, ctx: Ctx) -> Any:
         """The pictures to pre-train on."""
         asked = ctx.config.data
+        others = tuple(range(asked.cameras, 2 * asked.cameras))
         pictures = read(
-            asked.labelled, self.layouts, "train", embedded=lambda: _embedded(asked.size("source"), "source")
+            asked.labelled,
+            self.layouts,
+            "train",
+            embedded=lambda: population(asked.known, asked.height, asked.width, "source", others, asked.shots),
         )
         if not has_identities(pictures):
             raise VergenceError(f"{asked.labelled} has no identities to pre-train on: expected --data.labelled "
@@ -78,8 +71,8 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
 
     def facts(self, ctx: Ctx, data: Viewed) -> Facts:
         config = ctx.config
-        if config.data.source != EMBEDDED:
-            _refuse_unmatched(self.data(ctx, "val").data, config.data.source)
+        if config.data.source != EMBEDDED and has_identities(judging := self.data(ctx, "val").data):
+            refuse_unmatched(judging, config.data.source, " (unlabelled:PATH trains without evaluation)")
         begins = config.pretrain.epochs or config.pretrain.steps
         return Facts(len(set(self._labelled(ctx).identities)) if begins else 0, len(data))
 
@@ -159,28 +152,6 @@ class ADTCSystem(System[Config, Facts, ReidNetwork, Viewed, Matches]):
 
 def _ways(asked: Labelling) -> Ways:
     return Ways(asked.way, asked.clusters, asked.top, asked.k, asked.mode == "zhong", asked.density)
-
-
-def _refuse_unmatched(pictures: Any, source: str) -> None:
-    """Refuse before training what could not be evaluated after it."""
-    if not has_identities(pictures):
-        return
-    queries, gallery = judged(pictures)
-    if not _matched(queries, gallery):
-        seen = set(pictures.cameras)
-        why = f"all pictures are from camera {min(seen)}" if len(seen) == 1 else "no identity is in two cameras"
-        raise VergenceError(
-            f"{source} has no query with a match from another camera, which the protocol needs: {why} "
-            f"(unlabelled:PATH trains without evaluation)"
-        )
-
-
-def _matched(queries: Taken, gallery: Taken) -> bool:
-    cameras: dict[int, set[int]] = {}
-    for identity, camera in zip(gallery.identities.tolist(), gallery.cameras.tolist(), strict=True):
-        cameras.setdefault(identity, set()).add(camera)
-    pairs = zip(queries.identities.tolist(), queries.cameras.tolist(), strict=True)
-    return any(cameras.get(identity, set()) - {camera} for identity, camera in pairs)
 
 
 SYSTEM = ADTCSystem()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from vergence.contract.data import EMBEDDED, Source
 from vergence.contract.inputs import Points
-from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
+from vergence.contract.settings import Learns, Published, Reported, Settings, Starter, Variant
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.data.assets import RESNET50
 from vergence.reid.csalr import ABOUT
-from vergence.reid.settings import PersonView, Protocol, Sampler, Search
+from vergence.reid.settings import RANKING, UNMATCHED, Identities, People, Protocol, Sampler, Search
 
 Attention = Literal["none", "sa", "csa", "csalr", "csalr-plain", "nearest"]
 
@@ -75,7 +75,7 @@ class ModelConfig:
 
 
 @dataclass(frozen=True)
-class Pictures(PersonView):
+class Pictures(People):
     """Source, augmentation and sampling of the pictures."""
 
     source: Source = EMBEDDED
@@ -83,18 +83,6 @@ class Pictures(PersonView):
     occluded-reid:PATH, folder:PATH, or a plain PATH to pictures named ID_CAMERA_anything.jpg."""
     sampler: Sampler = "plain"
     """Batches in random order (plain), or with the same number of pictures per identity (balanced)."""
-    each: int = 4
-    """balanced: pictures per identity in a batch."""
-    people: int = 100
-    """embedded: number of training identities; half as many for validation and test."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 2 <= self.people <= 10_000 or self.each < 1:
-            raise VergenceError(
-                f"embedded data has 2 to 10000 people, and batches at least 1 picture each; got {self.people} and "
-                f"{self.each}"
-            )
 
 
 @dataclass(frozen=True)
@@ -118,16 +106,11 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Facts:
+class Facts(Identities):
     """What the data determines, and the state of training."""
 
-    classes: int
     refined: bool | None = None
     """Whether the parts are refined already (null: as the config says)."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.classes <= 10_000_000:
-            raise VergenceError(f"{self.classes} identities cannot be trained on: expected 1 to 10000000")
 
 
 @dataclass(frozen=True)
@@ -150,13 +133,20 @@ def _tiny_training(epochs: int, lr: float = 0.004) -> Training:
     return Training(epochs=epochs, batch=48, evaluate_every=0, optimiser=optimiser)
 
 
+_TINY = ModelConfig("resnet-tiny", grid=(6, 2), temperature=4.0, embedding=48, dropout=0.2)
+_SMALL = Pictures(height=96, width=48, shots=2, mean=(0.4, 0.4, 0.4), std=(0.25, 0.25, 0.25))
 PRESETS = {
     "tiny": Config(
-        ModelConfig("resnet-tiny", grid=(6, 2), temperature=4.0, embedding=48, dropout=0.2),
-        Pictures(height=96, width=56, mean=(0.4, 0.4, 0.4), std=(0.25, 0.25, 0.25)),
-        train=_tiny_training(32),
-        stripes=_tiny_training(16),
-        refine=_tiny_training(16, 0.002),
+        _TINY,
+        _SMALL,
+        train=_tiny_training(16),
+        stripes=_tiny_training(8),
+        refine=_tiny_training(8, 0.002),
+    ),
+    "starter": Config(
+        _TINY,
+        replace(_SMALL, people=300, cameras=8, shots=1, pad=4, erase=0.3),
+        train=_tiny_training(60),
     ),
     "paper": Config(
         ModelConfig(),
@@ -192,19 +182,12 @@ VARIANTS = {
 }
 
 
-METRICS = {
-    "map": Metric("mAP", "%"),
-    "rank1": Metric("Rank-1", "%"),
-    "rank5": Metric("Rank-5", "%"),
-    "rank10": Metric("Rank-10", "%"),
-    "unmatched": Metric("queries without a match", higher_is_better=False, digits=0),
-}
+METRICS = {**RANKING, **UNMATCHED}
 
-_RANKING = ("map", "rank1", "rank5", "rank10")
 REPORTED = (
     Reported.table(
         "Tables 1 to 4: Market-1501",
-        _RANKING,
+        tuple(RANKING),
         {
             "none": (77.4, 92.3, 97.2, 98.2),
             "sa": (82.2, 93.8, 97.7, 98.5),
@@ -227,7 +210,7 @@ REPORTED = (
     ),
     Reported.table(
         "Table 1: DukeMTMC-reID",
-        _RANKING,
+        tuple(RANKING),
         {
             "none": (66.1, 81.7),
             "sa": (73.4, 85.3),
@@ -241,7 +224,7 @@ REPORTED = (
     ),
     Reported.table(
         "Table 1: CUHK03-NP, detected",
-        _RANKING,
+        tuple(RANKING),
         {
             "none": (53.2, 59.7),
             "sa": (62.7, 65.9),
@@ -265,8 +248,9 @@ SETTINGS = Settings(
     inputs=Inputs,
     assets={"resnet50": RESNET50},
     embedded=(
-        "Embedded: drawn people. They share garments, so that only the combination identifies a person; 4 cameras "
-        "differ in light, view and crop, and some people are occluded. Test identities are not in the training set."
+        "Embedded: rendered people. They share garments, so that only the combination identifies a person; 4 cameras "
+        "differ in light, white balance, sharpness and surroundings, and every fifth picture is partly hidden. Test "
+        "identities are not in the training set."
     ),
     reported=REPORTED,
     published={"paper": Published({"classes": 751}, (1, 12288), parameters=28_779_370)},
@@ -274,7 +258,18 @@ SETTINGS = Settings(
         "parts",
         steps=24,
         share=0.8,
-        changes={"data.people": 4, "data.width": 32, "train.batch": 16, "train.optimiser.schedule.warmup": 2},
+        changes={
+            "data.people": 4, "data.width": 32, "data.cameras": 2, "data.shots": 2, "train.batch": 16,
+            "train.optimiser.schedule.warmup": 2,
+        },
     ),
-    minutes=2.0,
-)
+    starters={
+        "rendered": Starter(
+            "search of people by their clothes, trained on rendered people only",
+            data="2,400 pictures of 300 rendered people by 8 cameras; tested on 150 other people by the same cameras",
+            tried="50 other rendered people by 4 cameras that it was not trained on: mAP 71.7 %, rank-1 84.5 % (mean "
+            "colours of stripes: 28.5 and 36.5 %); not tried on photographs of people",
+        ),
+    },
+    minutes=0.4,
+)  # fmt: skip

@@ -10,11 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from vergence.contract.data import EMBEDDED
 from vergence.contract.inputs import Artifact
 from vergence.contract.system import System
 from vergence.contract.training import Phase, phases_of
 from vergence.data.layouts import read, share
 from vergence.nn.resnet import load_imagenet
+from vergence.reid.crowds import population
 from vergence.reid.csalr import predict
 from vergence.reid.csalr.claims import CLAIMS
 from vergence.reid.csalr.model import PartNetwork, build, refine
@@ -22,8 +24,7 @@ from vergence.reid.csalr.pictures import Ctx, draw
 from vergence.reid.csalr.predict import Matches
 from vergence.reid.csalr.settings import SETTINGS, Config, Facts, Inputs
 from vergence.reid.data import LAYOUTS, Viewed, judged, sampled
-from vergence.reid.protocol import rank_people, scores_of
-from vergence.reid.synth import population
+from vergence.reid.protocol import rank_people, refuse_unmatched, scores_of
 
 
 class CSALRSystem(System[Config, Facts, PartNetwork, Viewed, Matches]):
@@ -35,16 +36,21 @@ class CSALRSystem(System[Config, Facts, PartNetwork, Viewed, Matches]):
 
     def data(self, ctx: Ctx, split: str) -> Viewed:
         asked = ctx.config.data
-        people = max(share(asked.people, split, of=2), 2)
+        own = "train" if split == "train" else "test"  # as for public data, validation is the test
+        people = max(share(asked.people, own, of=2), 2)
         pictures = read(
             asked.source,
             self.layouts,
             split,
-            embedded=lambda: population(people, asked.height, asked.width, split),
+            embedded=lambda: population(
+                people, asked.height, asked.width, own, tuple(range(asked.cameras)), asked.shots
+            ),
         )
         return sampled(pictures, asked, asked.sampler, asked.each) if split == "train" else Viewed(pictures, asked)
 
     def facts(self, ctx: Ctx, data: Viewed) -> Facts:
+        if (source := ctx.config.data.source) != EMBEDDED:
+            refuse_unmatched(self.data(ctx, "val").data, source)
         return Facts(len(set(data.data.identities)), refined=False)
 
     def build(self, config: Config, facts: Facts) -> PartNetwork:

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vergence.contract.context import Context
+from vergence.contract.data import EMBEDDED
 from vergence.contract.inputs import Artifact
 from vergence.contract.system import System
 from vergence.core.errors import VergenceError
@@ -27,7 +28,7 @@ from vergence.reid.gasm.claims import CLAIMS
 from vergence.reid.gasm.model import Described, SaliencyNetwork, build, described, pair_distances
 from vergence.reid.gasm.pictures import draw
 from vergence.reid.gasm.settings import COMPARED, SETTINGS, Config, Facts, Inputs, Matching, compared_by
-from vergence.reid.protocol import rank_people, scores_of
+from vergence.reid.protocol import rank_people, refuse_unmatched, scores_of
 from vergence.reid.targets import FILES
 from vergence.reid.taught import RenderedTeachers, Taught, TeacherFiles, Teachers
 
@@ -46,13 +47,14 @@ class GASMSystem(System[Config, Facts, SaliencyNetwork, Viewed, predict.Compared
 
     def data(self, ctx: Ctx, split: str) -> Viewed:
         asked = ctx.config.data
-        people = max(share(asked.people, split, of=2), 2)
+        own = "train" if split == "train" else "test"  # as for public data, validation is the test
+        people = max(share(asked.people, own, of=2), 2)
         pictures = read(
             asked.source,
             self.layouts,
             split,
             embedded=lambda: population(
-                people, asked.height, asked.width, split, tuple(range(asked.cameras)), asked.shots, "queries"
+                people, asked.height, asked.width, own, tuple(range(asked.cameras)), asked.shots, "queries"
             ),
         )
         if split != "train":
@@ -63,6 +65,8 @@ class GASMSystem(System[Config, Facts, SaliencyNetwork, Viewed, predict.Compared
         return Taught(pictures, asked, asked.each, _teachers(ctx.config, pictures), cells)
 
     def facts(self, ctx: Ctx, data: Viewed) -> Facts:
+        if (source := ctx.config.data.source) != EMBEDDED:
+            refuse_unmatched(self.data(ctx, "val").data, source)
         return Facts(len(set(data.data.identities)))
 
     def build(self, config: Config, facts: Facts) -> SaliencyNetwork:
