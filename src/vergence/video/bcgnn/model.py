@@ -43,8 +43,10 @@ class BCGNN(nn.Module):
             raise ValueError(f"features are (batch, channels, two or more positions), got {tuple(features.shape)}")
         x = self.base(features)
         # Eq. 2 divides by sums that may all but vanish: half precision has no place in the graph.
+        if x.dtype not in (torch.float16, torch.bfloat16):
+            return self._reasoned(x)
         with torch.autocast(x.device.type, enabled=False):
-            return self._reasoned(x.float() if x.dtype in (torch.float16, torch.bfloat16) else x)
+            return self._reasoned(x.float())
 
     def _reasoned(self, x: Tensor) -> dict[str, Tensor]:
         own = _edges(x.shape[2], self.settings.longest, x.device)

@@ -57,7 +57,7 @@ def strip(path: Path, frames: Tensor, duration: float, rows: Sequence[Row], curv
         axis.plot(curve.places, curve.start, color=GREEN, label="start")
         axis.plot(curve.places, curve.end, color=ORANGE, label="end")
         axis.set(xlim=(0, duration), ylim=(0, 1.05), xticks=[], yticks=[0, 1])
-        axis.legend(frameon=False, fontsize=8, loc="upper right", ncols=2)
+        axis.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=2)
     for axis, row in zip(axes, rows, strict=True):
         _bars(axis, row, duration)
     axes[-1].set_xlabel("seconds")
