@@ -7,6 +7,9 @@ from typing import Literal
 
 from vergence.core.errors import VergenceError
 
+SpanProtocol = Literal["activitynet", "thumos"]
+"""The official scripts that judge proposals and detections."""
+
 
 @dataclass(frozen=True)
 class ClipView:
@@ -85,4 +88,25 @@ class Scene:
             raise VergenceError(
                 f"embedded clips have at least 2 frames, of a side that divides by the objects', and room for all; got "
                 f"{frames} frames of {size} pixels with {self.objects} objects of {self.side}"
+            )
+
+
+@dataclass(frozen=True)
+class Suppression:
+    """Soft-NMS of spans."""
+
+    sigma: float = 0.4
+    """Scores of overlapping spans fall by exp(-iou² / sigma)."""
+    low: float = 0.5
+    """Overlap above which they fall, for the shortest spans."""
+    high: float = 0.9
+    """The same for spans as long as the video."""
+    keep: int = 100
+    """Spans kept per video."""
+
+    def __post_init__(self) -> None:
+        if not self.sigma > 0 or not 0 <= self.low <= self.high <= 1 or not 1 <= self.keep <= 10_000:
+            raise VergenceError(
+                f"Soft-NMS has sigma > 0, 0 <= low <= high <= 1 and keeps 1 to 10,000 spans, got {self.sigma:g}, "
+                f"{self.low:g}, {self.high:g} and {self.keep}"
             )
