@@ -13,7 +13,7 @@ CAPTION = (
     "A rendered film (not from training) in which a man walks and a woman waves, and the two best spans that the "
     "starter weights find; green and orange are the probabilities of starts and ends."
 )
-TIMES = (0.8, 2.6, 4.2, 5.4)
+TIMES = (0.8, 1.9, 4.2, 5.4)
 """Seconds of the four frames: still, walking, still, waving."""
 LEFT = 44
 """The first column of the frames that is shown."""
