@@ -251,9 +251,9 @@ def test_a_wrong_input_leaves_nothing_behind(gallery):
 def test_without_weights_the_offer_names_the_minutes(gallery, tmp_path):
     assert "about 2 minutes" in Demo(gallery, catalogue.load("snl")).offer()
     Image.new("RGB", (8, 8)).save(gallery.uploads / "a.png")
-    demo, pictures = Demo(gallery, catalogue.load("csalr")), [str(gallery.uploads / "a.png")]
-    with pytest.raises(VergenceError, match="no trained weights of csalr yet"):
-        demo.begin({"query": pictures, "gallery": pictures}, "")
+    demo, pictures = Demo(gallery, catalogue.load("bld")), [str(gallery.uploads / "a.png")]
+    with pytest.raises(VergenceError, match="no trained weights of bld yet"):
+        demo.begin({"images": pictures}, "")
 
 
 @pytest.mark.parametrize("id", ["../../etc", "/etc/passwd", "no-such-run"])

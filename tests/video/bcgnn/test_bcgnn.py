@@ -85,7 +85,7 @@ def test_a_video_in_memory_gives_ranked_spans(tmp_path):
     for k in range(20, 40):
         frames[k] = frames[k].copy()
         frames[k][8:24, k : k + 8] = 220
-    result = model.predict(video=frames, spans=4)
+    result = model.predict(video=np.stack(frames), spans=4)
     assert result.spans.shape == (4, 2)
     assert (result.scores.diff() <= 0).all()
     assert result.duration == pytest.approx(60 / 25, abs=0.2)

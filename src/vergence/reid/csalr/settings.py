@@ -30,7 +30,8 @@ class ModelConfig:
     grid: tuple[int, int] = (24, 4)
     """Landmarks of compressed attention, rows and columns."""
     landmarks: Literal["quarter", "half", "full", "double"] = "full"
-    """full: the grid as it is; half: half the rows; quarter: also half the columns; double: twice the columns."""
+    """full: the grid as it is; half: half the rows; quarter: also half the columns; double: twice the columns (one more
+    with the tiny backbone, whose last map has three)."""
     groups: int = 2
     """Channel groups, each with its own attention map; sa always has one."""
     inner: int = 0
@@ -67,7 +68,7 @@ class ModelConfig:
         """Rows and columns of landmarks, with ``landmarks`` applied."""
         rows, columns = self.grid
         if self.landmarks == "double":
-            return rows, 2 * columns
+            return rows, columns + 1 if self.backbone == "resnet-tiny" else 2 * columns
         return (
             max(rows // 2, 1) if self.landmarks in ("quarter", "half") else rows,
             max(columns // 2, 1) if self.landmarks == "quarter" else columns,

@@ -8,7 +8,7 @@ ABOUT = About(
     authors=("Yueran Bai", "Yingying Wang", "Yunhai Tong", "Yang Yang", "Qiyue Liu", "Junhui Liu"),
     venue="ECCV 2020",
     tasks=("temporal action proposals", "temporal action detection"),
-    brief="finds when something happens in a video",
+    brief="finds when something happens in video",
     summary=(
         "From a long video, a ranked list of the spans in which something happens. Every possible start and end is a "
         "node of a graph and every span an edge between them; edges and nodes inform each other, so that a boundary is "
