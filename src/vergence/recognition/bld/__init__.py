@@ -8,7 +8,7 @@ ABOUT = About(
     authors=("Enrico Fini", "Stéphane Lathuilière", "Enver Sangineto", "Moin Nabi", "Elisa Ricci"),
     venue="ECCV 2020",
     tasks=("continual learning", "classification"),
-    brief="a classifier that learns from a stream, one group of classes after another",
+    brief="learns classes from a stream",
     summary=(
         "A network sees a stream of pictures once, one group of classes after another, and keeps nothing but its own "
         "weights between two batches. Within a batch it remembers what its older classifiers said before it learnt, "
