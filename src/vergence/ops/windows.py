@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
 from vergence.ops.compiling import compiled
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
