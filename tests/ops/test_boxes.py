@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from vergence.ops import boxes as boxes_module
 from vergence.ops.boxes import anchors, clipped, decoded, encoded, nms, overlap, pairwise_iou, soft_nms
 
 
@@ -84,6 +85,15 @@ def test_clipped_boxes_are_in_the_picture():
     assert clipped(torch.tensor([[-3.0, 2.0, 50.0, 99.0]]), 20, 30).tolist() == [[0, 2, 30, 20]]
 
 
+@pytest.fixture(params=["compiled", "in PyTorch"])
+def kernel(request, monkeypatch):
+    if request.param == "in PyTorch":
+        monkeypatch.setattr(boxes_module, "_kernel", lambda: None)
+    elif boxes_module._kernel() is None:
+        pytest.skip("numba is not installed")
+
+
+@pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("count", [1, 10, 700])
 @pytest.mark.parametrize("threshold", [0.1, 0.5])
 def test_suppression_keeps_what_the_greedy_loop_keeps(count, threshold):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Callable
+from functools import cache
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -116,12 +118,35 @@ def nms(boxes: Tensor, scores: Tensor, threshold: float, groups: Tensor | None =
     """Indices of the boxes that greedy non-maximum suppression keeps, best first.
 
     A box goes if one with a better score overlaps it by more than ``threshold``; with ``groups`` (N,), only within its
-    group (class, image). ``most`` stops after so many boxes (0: all). Exact: boxes are decided on in blocks, each by
-    repeating the rule until nothing changes, and a block removes later boxes all at once.
+    group (class, image). ``most`` stops after so many boxes (0: all). On a CPU a compiled kernel decides on them if the
+    extra ``fast`` (numba) is installed, and PyTorch otherwise.
     """
     if boxes.device.type == "meta" or not len(boxes):
         return torch.arange(min(len(boxes), most or len(boxes)), device=boxes.device)
     order = scores.argsort(descending=True, stable=True)
+    kernel = _kernel() if boxes.device.type == "cpu" else None
+    if kernel is None:
+        return _by_blocks(boxes, order, threshold, groups, most)
+    ranked = boxes.detach()[order].to(torch.float64 if boxes.dtype == torch.float64 else torch.float32).contiguous()
+    own = torch.zeros_like(order) if groups is None else groups[order].long()
+    kept = torch.empty_like(order)
+    count = kernel(ranked.numpy(), own.numpy(), threshold, most or len(order), kept.numpy())
+    return order[kept[:count]]
+
+
+@cache
+def _kernel() -> Callable[..., int] | None:
+    """The kernel of the extra ``fast``, if installed; imported on first use, because numba takes a second to import."""
+    try:
+        from vergence.ops.suppression import greedy_nms
+    except ImportError:
+        return None
+    return cast(Callable[..., int], greedy_nms)
+
+
+def _by_blocks(boxes: Tensor, order: Tensor, threshold: float, groups: Tensor | None, most: int) -> Tensor:
+    """NMS in PyTorch: boxes are decided on in blocks, each by repeating the rule until nothing changes, and a block
+    removes later boxes all at once."""
     ranked = _apart(boxes, groups)[order]
     kept: list[Tensor] = []
     total = 0
