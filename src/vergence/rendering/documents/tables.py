@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from vergence.core.errors import VergenceError
-from vergence.documents import text as texts
-from vergence.documents.fonts import HELD_OUT, TRAINING, Face, covers
-from vergence.documents.typeset import Box, Style, extent, write
+from vergence.rendering.documents import text as texts
+from vergence.rendering.documents.fonts import HELD_OUT, TRAINING, Face, covers
+from vergence.rendering.documents.typeset import Box, Style, extent, write
 from vergence.rendering.things import choice, uniform
 
 Rules = Literal["all", "rows", "book", "none"]

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from vergence.core.errors import VergenceError
-from vergence.documents import text
-from vergence.documents.fonts import COMPUTER_MODERN, HELD_OUT, TRAINING, Face, covers, in_folder, opened
-from vergence.documents.paper import Wear, turned, turned_size, worn
-from vergence.documents.tables import Cell, Look, random_cells, random_table, typeset
-from vergence.documents.typeset import Style, line, random_style, starts
+from vergence.rendering.documents import text
+from vergence.rendering.documents.fonts import COMPUTER_MODERN, HELD_OUT, TRAINING, Face, covers, in_folder, opened
+from vergence.rendering.documents.paper import Wear, turned, turned_size, worn
+from vergence.rendering.documents.tables import Cell, Look, random_cells, random_table, typeset
+from vergence.rendering.documents.typeset import Style, line, random_style, starts
 
 
 def seeded(seed=0):

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from vergence.documents.fonts import HELD_OUT, TRAINING, Face, covers, opened
+from vergence.rendering.documents.fonts import HELD_OUT, TRAINING, Face, covers, opened
 from vergence.rendering.things import choice, uniform
 
 Box = tuple[float, float, float, float]
