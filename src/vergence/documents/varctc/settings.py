@@ -178,8 +178,8 @@ PRESETS = {
     ),
     "starter": Config(
         STARTER,
-        data=Texts(width=0, embedded="lines", count=12_000, held_out=300, augment=True, unknown="refuse"),
-        train=Training(steps=2_600, batch=24, evaluate_every=0, log_every=20,
+        data=Texts(width=0, embedded="lines", count=10_000, held_out=300, wide=320, augment=True, unknown="refuse"),
+        train=Training(steps=3_600, batch=24, evaluate_every=0, log_every=20,
                        optimiser=Optimiser("adam", lr=3e-3, clip=5.0, schedule=Schedule("cosine", warmup=100,
                                                                                         floor=0.02))),
     ),
@@ -238,18 +238,18 @@ SETTINGS = Settings(
     },
     learns=Learns(
         "likelihood",
-        steps=20,
-        share=0.8,
+        steps=24,
+        share=0.92,
         changes={
             "data.count": 24, "data.held_out": 8, "train.batch": 8, "model.channels": (4, 4, 8, 8, 8, 8, 16),
-            "model.hidden": 8,
+            "model.hidden": 8, "train.optimiser.schedule.warmup": 0, "train.optimiser.lr": 0.01,
         },
     ),
     starters={
         "print": Starter(
             "printed lines of Latin letters, digits and punctuation",
             data=(
-                "12,000 rendered lines of 1 to 7 words, invented words, numbers, dates and symbols, in DejaVu, "
+                "10,000 rendered lines of 1 to 7 words, invented words, numbers, dates and symbols, in DejaVu, "
                 "Computer Modern and STIX, worn; test lines are set in Computer Modern Sans, which training has not"
             ),
         ),
