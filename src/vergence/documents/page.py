@@ -41,7 +41,7 @@ class LineBox(NamedTuple):
     bend: float = 0.0
     """The base of the letters is lower by ``tilt * u + bend * (u * u - 1)`` pixels, where u is from -1 to 1."""
 
-    def lower(self, x: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    def lower(self, x: NDArray[Any] | float) -> NDArray[np.float64]:
         """By how many pixels the line's base is lower at a column than at its ends."""
         u = (np.asarray(x, np.float64) - (self.left + self.right) / 2) / max((self.right - self.left) / 2, 1)
         return self.tilt * u + self.bend * (u * u - 1)
@@ -109,11 +109,11 @@ def inked(picture: Tensor) -> Mask:
 
 def find_skew(ink: Mask, most: float) -> float:
     """The angle in degrees, anticlockwise, that makes a page's rows of letters level; 0 if that is not clear."""
-    y, x = np.nonzero(ink)
-    if len(y) < 50:
+    rows, columns = np.nonzero(ink)
+    if len(rows) < 50:
         return 0.0
-    some = slice(None, None, max(len(y) // SAMPLED, 1))
-    y, x = y[some].astype(np.float64), x[some] - x.mean()
+    some = slice(None, None, max(len(rows) // SAMPLED, 1))
+    y, x = rows[some].astype(np.float64), columns[some] - columns.mean()
     found, step = 0.0, 0.5
     best = level = _sharpness(y, x, 0.0)
     for reach in (most, 0.5):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -106,7 +107,8 @@ def recall_at_precision(confidence: Tensor, correct: Tensor, least: float = 0.98
     return 100 * float(reached.max()) if len(reached) else 0.0
 
 
-class Reliability(NamedTuple):
+@dataclass(frozen=True)
+class Reliability:
     """Readings in bins of equal width of their confidence."""
 
     confidence: Tensor

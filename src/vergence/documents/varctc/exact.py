@@ -14,7 +14,7 @@ from torch.distributions import Bernoulli, kl_divergence
 from vergence.contract.claims import Evidence
 from vergence.contract.evidence import apart, apart_with_gradients, filled, noise, uniform
 from vergence.documents.varctc.losses import bernoulli_kl, likelihood, losses
-from vergence.documents.varctc.model import CTCHead, HierarchicalHead, Posterior, Recogniser, Recurrent, build
+from vergence.documents.varctc.model import CRNN, CTCHead, HierarchicalHead, Posterior, Recogniser, Recurrent, build
 from vergence.documents.varctc.settings import LossConfig, ModelConfig
 from vergence.metrics.reading import average_precision, edit_distance, recall_at_precision
 from vergence.ops.ctc import Trie, collapse, hierarchical, lexicon_scores, needed_steps, negative_log_likelihood, split
@@ -227,12 +227,14 @@ def network_is_the_published_one(_: Evidence) -> float:
 
 def _written_out(model: Recogniser, x: Tensor, lstm: nn.LSTM) -> Tensor:
     trunk = model.trunk
+    assert isinstance(trunk, CRNN)
     pools = {0: nn.MaxPool2d(2, 2), 1: nn.MaxPool2d(2, 2), 3: nn.MaxPool2d(2, (2, 1)), 5: nn.MaxPool2d(2, (2, 1))}
+    weights = dict(trunk.named_parameters())
     for number in range(7):
-        conv = trunk.convs[number]  # type: ignore[union-attr,index]
-        x = F.conv2d(x, conv.weight, conv.bias, padding=1 if number < 6 else 0)  # type: ignore[arg-type]
+        own = f"convs.{number}"
+        x = F.conv2d(x, weights[f"{own}.weight"], weights[f"{own}.bias"], padding=1 if number < 6 else 0)
         if number in (2, 4, 6):
-            x = trunk.norms[str(number)](x)  # type: ignore[union-attr,index]
+            x = trunk.norms[str(number)](x)
         x = pools.get(number, nn.Identity())(x.relu())
     y = lstm(x[:, :, 0].permute(2, 0, 1))[0]
     head = model.head
