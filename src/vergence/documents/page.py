@@ -107,6 +107,18 @@ def inked(picture: Tensor) -> Mask:
     return found
 
 
+def even_light(picture: Tensor, side: int) -> Tensor:
+    """A picture (3, H, W) as bytes (1, H, W) with dark ink on paper of one brightness: divided by the brightest that is
+    within about ``side`` pixels."""
+    values = grey(picture)[0].numpy()
+    if values.mean() > np.median(values):
+        values = 255 - values
+    smooth = ndimage.gaussian_filter(values, 1.0)
+    paper = ndimage.uniform_filter(ndimage.maximum_filter(smooth, side), side)
+    even = np.clip(235 * (values + 1) / np.maximum(paper + 1, 24), 0, 255)
+    return torch.from_numpy(even.astype(np.uint8)).unsqueeze(0)
+
+
 def find_skew(ink: Mask, most: float) -> float:
     """The angle in degrees, anticlockwise, that makes a page's rows of letters level; 0 if that is not clear."""
     rows, columns = np.nonzero(ink)

@@ -78,20 +78,27 @@ def proof_sheet(page: Image.Image, lines: Sequence[TextLine]) -> Image.Image:
     for line, tall in zip(lines, rows, strict=True):
         cut = page.crop(line.box)
         sheet.paste(cut.resize((max(round(cut.width * scale), 1), tall), Image.Resampling.BICUBIC), (8, y))
-        free = 8.0
+        free, most = 8.0, _usual_size([(w.text, (w.box[2] - w.box[0]) * scale) for w in line.words], under)
         for word in line.words:
             left, right = (8 + (x - line.box[0]) * scale for x in (word.box[0], word.box[2]))
-            free = _word(draw, word.text, max(left, free), right, y + tall, under, shade(word.confidence), word.check)
+            free = _word(
+                draw, word.text, max(left, free), right, y + tall, under, shade(word.confidence), word.check, most
+            )
         y += tall + under + 8
     return sheet
 
 
+def _usual_size(words: Sequence[tuple[str, float]], tall: int) -> int:
+    """The size at which most words of a line fit the places they have."""
+    sizes = [room / max(opened(FACE, 100).getlength(text), 1) * 100 for text, room in words]
+    return max(min(round(float(np.median(sizes))), round(tall * 0.62)), 10) if sizes else 10
+
+
 def _word(
     draw: ImageDraw.ImageDraw, text: str, left: float, right: float, y: int, tall: int, colour: tuple[int, int, int],
-    check: bool,
+    check: bool, size: int,
 ) -> float:  # fmt: skip
     """Write a word under its place, as large as fits; returns where the next may begin."""
-    size = round(tall * 0.62)
     while size > 9 and opened(FACE, size).getlength(text) > max(right - left, 12):
         size -= 1
     font = opened(FACE, size)

@@ -22,10 +22,10 @@ from vergence.core.errors import VergenceError
 from vergence.core.files import write_json, write_table, write_text
 from vergence.data.images import as_picture, read_image
 from vergence.documents.lines import MARGIN, WIDEST, Alphabet, strip
-from vergence.documents.page import LineBox, Page, find_lines, inked
+from vergence.documents.page import LineBox, Page, even_light, find_lines, inked
 from vergence.documents.varctc.model import NARROWEST, Recogniser, centres
 from vergence.documents.varctc.pictures import marked_page, proof
-from vergence.documents.varctc.settings import Config, Inputs
+from vergence.documents.varctc.settings import Config, Inputs, Texts
 from vergence.ops.ctc import Trie, beam_search, collapse, lexicon_scores
 from vergence.reading.files import read_text
 from vergence.reading.pictures import read_picture
@@ -107,11 +107,7 @@ def reading_of(ctx: Ctx, model: Recogniser, inputs: Inputs) -> Reading:
     alphabet = Alphabet(ctx.config.model.alphabet)
     words = _lexicon(Path(inputs.lexicon), alphabet) if inputs.lexicon else None
     pages = [_page(path, inputs) for path in inputs.images]
-    strips = [
-        strip(torch.from_numpy(np.ascontiguousarray(box.cut(page.picture.numpy()))), ctx.config.data.height,
-              ctx.config.data.width)
-        for page in pages for box in page.lines
-    ]  # fmt: skip
+    strips = [own for page in pages for own in _strips(page, ctx.config.data)]
     emitted = iter(_emitted(ctx, model, strips))
     lines = list[TextLine]()
     for number, page in enumerate(pages):
@@ -146,6 +142,16 @@ def _page(path: Path, inputs: Inputs) -> Page:
         whole = LineBox(0, top.top, width, top.bottom, top.tilt, top.bend) if top.right - top.left > width / 2 else top
         return Page(picture, 0.0, level.ink, (whole if len(level.lines) < 3 else _whole(level.ink),))
     return page
+
+
+def _strips(page: Page, view: Texts) -> list[Tensor]:
+    """The lines of a page as the network takes them, in even light."""
+    if not page.lines:
+        return []
+    tall = float(np.median([box.bottom - box.top for box in page.lines]))
+    even = even_light(page.picture, max(int(1.5 * tall), 15) | 1).numpy()
+    cuts = (torch.from_numpy(np.ascontiguousarray(box.cut(even))) for box in page.lines)
+    return [strip(cut, view.height, view.width) for cut in cuts]
 
 
 def _whole(ink: np.ndarray[Any, np.dtype[np.bool_]]) -> LineBox:
