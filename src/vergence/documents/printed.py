@@ -22,7 +22,7 @@ from vergence.rendering.documents.paper import Wear, turned, worn
 from vergence.rendering.documents.typeset import Line, Style, line, random_style
 from vergence.rendering.things import choice, uniform
 
-Kind = Literal["words", "lines"]
+Kind = Literal["words", "numbers", "lines"]
 CODE = ("vergence.documents.printed", "vergence.rendering.documents")
 TIMES = tuple(face for face in HELD_OUT if face.file.startswith("STIX"))
 """Held-out faces that lines for starter weights use: with them, the narrow sans serif alone is held out."""
@@ -73,7 +73,7 @@ def _render(kind: Kind, count: int, split: str, height: int, width: int, wear: f
     widths, texts = [], []
     for number in range(count):
         source = generator("printed", kind, split, number)
-        drawn, own, places = _word(source, split, height, width, wear) if kind == "words" else _line(
+        drawn, own, places = _word(source, kind, split, height, width, wear) if kind != "lines" else _line(
             source, split, height, width, wear
         )  # fmt: skip
         images[number, :, : drawn.shape[1]] = drawn
@@ -93,8 +93,8 @@ Columns = NDArray[np.float64]
 Picture = tuple[NDArray[np.uint8], str, Columns]
 
 
-def _word(source: torch.Generator, split: str, height: int, width: int, wear: float) -> Picture:
-    own = short(source)
+def _word(source: torch.Generator, kind: Kind, split: str, height: int, width: int, wear: float) -> Picture:
+    own = short(source) if kind == "words" else number(source)
     style = random_style(source, own, (14, 36), held_out=split == "test")
     return _photographed(source, own, style, height, lambda _: width, wear)
 
@@ -154,6 +154,11 @@ def _cut(source: torch.Generator, drawn: Line, wear: Wear, size: tuple[int, int]
 
 
 # Texts ----------------------------------------------------------------------------------------------------------------
+
+
+def number(source: torch.Generator) -> str:
+    """2 to 6 digits."""
+    return "".join(str(choice(source, 10)) for _ in range(2 + choice(source, 5)))
 
 
 def short(source: torch.Generator) -> str:

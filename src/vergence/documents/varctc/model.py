@@ -6,6 +6,7 @@ and takes the place of the head's own decision on the blank while training.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -27,14 +28,14 @@ NARROWEST = 32
 class CRNN(nn.Module):
     """Seven convolutions and four pools (Shi et al., 2016): 32 rows become one, and four columns about a step."""
 
-    def __init__(self, channels: tuple[int, ...], dropout: float, padded: bool) -> None:
+    def __init__(self, channels: tuple[int, ...], dropout: float, padded: bool, norms: Sequence[int]) -> None:
         super().__init__()
         ends = zip((1, *channels), channels, strict=False)
         sizes = (3, 3, 3, 3, 3, 3, 2)
         self.convs = nn.ModuleList(
             nn.Conv2d(i, o, k, 1, k // 2 * (k > 2)) for (i, o), k in zip(ends, sizes, strict=True)
         )
-        self.norms = nn.ModuleDict({str(k): nn.BatchNorm2d(channels[k]) for k in (2, 4, 6)})
+        self.norms = nn.ModuleDict({str(k): nn.BatchNorm2d(channels[k]) for k in norms})
         self.dropout, self.side, self.outputs = dropout, int(padded), channels[-1]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -184,7 +185,9 @@ class Recogniser(nn.Module):
         super().__init__()
         symbols, width = len(config.alphabet), 2 * config.hidden
         self.trunk: CRNN | ResNet25 = (
-            CRNN(config.channels, config.dropout, config.padded) if config.trunk == "crnn" else ResNet25(config.stages)
+            CRNN(config.channels, config.dropout, config.padded, (2, 4, 6) if config.norms == "published" else range(7))
+            if config.trunk == "crnn"
+            else ResNet25(config.stages)
         )
         self.recurrent = Recurrent(self.trunk.outputs, config.hidden, config.biases)
         self.head: CTCHead | HierarchicalHead = (
