@@ -42,6 +42,8 @@ class Taken(Protocol):
     @property
     def flip(self) -> bool: ...
     @property
+    def pan(self) -> float: ...
+    @property
     def speed(self) -> int: ...
     @property
     def clips(self) -> int: ...
@@ -115,12 +117,16 @@ def ask_label(length: int, label: int, generator: torch.Generator, speed: int = 
 # Pixels --------------------------------------------------------------------------------------------------------------
 
 
+class TooShort(VergenceError):
+    """A video has fewer frames than a clip."""
+
+
 def checked_length(video: Video, frames: int) -> int:
     """The number of frames of a video that has enough for a clip."""
     if video.length is None:
         raise VergenceError(f"{video.name} has no end: a clip is taken of a file or a folder of frames")
     if video.length < frames:
-        raise VergenceError(f"{video.name} has {video.length} frames: a clip needs {frames}")
+        raise TooShort(f"{video.name} has {video.length} frames: a clip needs {frames}")
     return video.length
 
 
@@ -136,10 +142,25 @@ def scaled(pixels: Tensor) -> Tensor:
     return pixels.float() / 127.5 - 1
 
 
-def _corner(pixels: Tensor, size: int, down: float, across: float) -> Tensor:
+def _corner(pixels: Tensor, size: int, down: float, across: float, drift: Tensor | None = None) -> Tensor:
+    """A square crop of (T, 3, H, W) at a place; with ``drift`` (T, 2) each frame is cropped so many pixels away."""
     height, width = pixels.shape[-2:]
     top, left = int(down * (height - size + 1)), int(across * (width - size + 1))
-    return pixels[..., top : top + size, left : left + size]
+    if drift is None:
+        return pixels[..., top : top + size, left : left + size]
+    room = torch.tensor([height - size, width - size])
+    places = (torch.tensor([top, left]) + drift).round().long().clamp(min=torch.zeros(2, dtype=torch.long), max=room)
+    return torch.stack(
+        [frame[:, y : y + size, x : x + size] for frame, (y, x) in zip(pixels, places.tolist(), strict=True)]
+    )
+
+
+def _drift(length: int, most: float, generator: torch.Generator) -> Tensor:
+    """Where a camera points that moves slowly, in pixels, for each frame of a video (length, 2): a function of the
+    video's own time, so that it is transformed with it."""
+    reach, pace, phase = torch.rand(3, 2, generator=generator)
+    times = torch.arange(length)[:, None] / (30 + 90 * pace)
+    return most * reach * torch.sin(2 * torch.pi * (times + phase))
 
 
 def centred(pixels: Tensor, size: int) -> Tensor:
@@ -183,7 +204,13 @@ class Tampered(_Tolerant):
     ask: Ask = ask_temporal
 
     def __getitem__(self, index: int) -> Puzzle:
-        return self._puzzle(index, torch.Generator().manual_seed(range(len(self))[index]), augment=False)
+        try:
+            return self._puzzle(index, torch.Generator().manual_seed(range(len(self))[index]), augment=False)
+        except VergenceError as error:
+            if "test" not in self.skip and not (self.skip and isinstance(error, TooShort)):
+                raise
+            size, none = self.view.size, torch.zeros(0, dtype=torch.long)
+            return Puzzle(torch.zeros(0, self.view.frames, 3, size, size), none, none, (str(error),))
 
     def draw(self, index: int, generator: torch.Generator) -> Puzzle:
         puzzle, damaged = self._tried(index, generator, lambda i: self._puzzle(i, generator, augment=True))
@@ -197,11 +224,13 @@ class Tampered(_Tolerant):
         asked = self.ask(inside, label, generator)
         clips = read_clips(video, [one.indices + start for one in asked], self.view.resize)
         mirror, *places = torch.rand(1 + 2 * len(clips), generator=generator).tolist()
+        drift = _drift(inside, self.view.pan, generator) if augment and self.view.pan else None
         cut = []
         for number, (clip, one) in enumerate(zip(clips, asked, strict=True)):
             # The crop differs from clip to clip and the flip does not; both are alike for all transformations.
             down, across = places[2 * number : 2 * number + 2] if augment else (0.5, 0.5)
-            clip = torch.rot90(_corner(clip, self.view.size, down, across), one.turns, (-2, -1))
+            clip = _corner(clip, self.view.size, down, across, None if drift is None else drift[one.indices])
+            clip = torch.rot90(clip, one.turns, (-2, -1))
             cut.append(clip.flip(-1) if augment and self.view.flip and mirror < 0.5 else clip)
         targets, kappas = ([getattr(one, name) for one in asked] for name in ("target", "kappa"))
         return Puzzle(scaled(torch.stack(cut)), torch.tensor(targets), torch.tensor(kappas))

@@ -9,7 +9,7 @@ from video.ata.fixtures import frames, video
 def any_arrangement(path):
     video(path / "a.mp4", 0)
     video(path / "holidays" / "2020" / "b.avi", 1)
-    frames(path / "holidays" / "frames of c", 2)
+    frames(path / "holidays" / "frames of c", 2, 16)
     video(path / "d.webm", 3)
 
 

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 import torch
 from torch import Tensor
@@ -18,6 +17,7 @@ from vergence.contract.benchmark import Contest
 from vergence.contract.loader import BatchPlan
 from vergence.core.seeding import generator
 from vergence.data.video import open_video, write_video
+from vergence.reading.video import LOCAL, open_container
 from vergence.video.data import Labelled
 from vergence.video.tampered import Tampered, ask_temporal, read_clips
 from vergence.video.temporaltransforms.settings import Footage
@@ -82,11 +82,11 @@ def ours(path: Path, places: list[Tensor]) -> Tensor:
 
 def read_all(path: Path, places: list[Tensor]) -> Tensor:
     """Decode and scale every frame with PyAV, then index: the loader that one writes first."""
-    with av.open(str(path)) as container:
-        container.streams.video[0].thread_type = "AUTO"
+    with open_container(str(path), path, options=LOCAL) as (container, stream):
+        stream.thread_type = "AUTO"
         frames = [
             frame.reformat(width=171, height=128, format="rgb24", interpolation="BILINEAR").to_ndarray()
-            for frame in container.decode(video=0)
+            for frame in container.decode(stream)
         ]
     pixels = torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2)
     return torch.stack([pixels[place] for place in places])

@@ -18,7 +18,7 @@ from vergence.contract.inputs import Artifact
 from vergence.contract.system import System
 from vergence.contract.training import Phase
 from vergence.core.errors import VergenceError
-from vergence.data.layouts import read, share
+from vergence.data.layouts import read, say_left_out, share
 from vergence.metrics.topk import topk_accuracy
 from vergence.video.data import Sample
 from vergence.video.laws import THINGS, Lawful, lawful
@@ -160,6 +160,9 @@ class TemporalTransformsSystem(System[Config, Facts, TemporalNet, Timed, Playbac
         rows: dict[str, list[Tensor]] = {"told": [], "told_speed": []}
         for batch in ctx.batches(puzzles, max(AT_ONCE // (4 * data.view.frames), 1)):
             puzzle = Puzzle(*batch)
+            say_left_out(ctx.progress, puzzle.damaged)
+            if not len(puzzle.clips):
+                continue
             logits = model.pretext(puzzle.clips)
             name = next((key for key in logits if key != "speed"), None)
             if name is not None:
