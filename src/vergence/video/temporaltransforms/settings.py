@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from vergence.contract.data import EMBEDDED, Source
 from vergence.contract.inputs import Videos
-from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
+from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Starter, Variant
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.data.classes import Classes
@@ -227,6 +227,14 @@ TINY = Config(
 )
 PRESETS = {
     "tiny": TINY,
+    "starter": Config(
+        ModelConfig("c3d", (12, 24, 48, 64, 64), 64),
+        Pretext(),
+        Footage(size=24, resize=32, pan=4.0),
+        Training(steps=3000, batch=4, evaluate_every=0, log_every=50, optimiser=_adamw(3e-3, warmup=100)),
+        Transfer(steps=1, mode="none"),
+        Measures(retrieval=False),
+    ),
     "paper": _paper(100, 75),
     "paper-hmdb51": _paper(100, 75, "hmdb51:HMDB51", "ucf101:UCF101"),
     "paper-kinetics": _paper(15, 75, unlabelled="kinetics:kinetics600"),
@@ -255,10 +263,7 @@ VARIANTS = {
     "labels": Variant("supervised pre-training", {"pretext.kind": "labels"}),
     "order": Variant("order of pieces (Shuffle & Learn)", {"pretext.kind": "order"}),
     "rotation": Variant("rotation (3D-RotNet)", {"pretext.kind": "rotation"}),
-    **{
-        name: Variant(f"speed + {' + '.join(others)}", _set(*others), headline=False)
-        for name, others in _SETS.items()
-    },
+    **{name: Variant(f"speed + {' + '.join(others)}", _set(*others), headline=False) for name, others in _SETS.items()},
     **{
         f"{name}-no-speed": Variant(f"{label}, no speed loss", _set(*others, speed_loss=False), headline=False)
         for name, (label, others) in {
@@ -348,5 +353,12 @@ SETTINGS = Settings(
             "measures.draws": 1,
         },
     ),
+    starters={
+        "playback": Starter(
+            "how a clip of a single moving thing plays: plain, shuffled, back and forth, warped, and how fast",
+            data="288 rendered videos of 8.5 s (vergence.video.laws), with a camera that drifts",
+            tried="not yet",
+        ),
+    },
     minutes=0.8,
 )
