@@ -220,18 +220,18 @@ _R2PLUS1D = replace(_R3D, network="r2plus1d18")
 TINY = Config(
     ModelConfig("c3d", (8, 16, 32, 48, 64), 64),
     Pretext(),
-    Footage(size=24, resize=32, clips=3),
-    Training(steps=450, batch=4, evaluate_every=0, log_every=10, optimiser=_adamw(3e-3, warmup=40)),
-    Transfer(steps=60, batch=36, evaluate_every=0, log_every=10, optimiser=_adamw(2e-3), mode="frozen"),
-    Measures(probes=True, time=True, hidden=64),
+    Footage(size=24, resize=24, clips=2),
+    Training(steps=700, batch=4, evaluate_every=0, log_every=10, optimiser=_adamw(1.5e-3)),
+    Transfer(steps=60, batch=24, evaluate_every=0, log_every=10, optimiser=_adamw(5e-3), mode="frozen"),
+    Measures(probes=True, time=True, draws=1, hidden=64),
 )
 PRESETS = {
     "tiny": TINY,
     "starter": Config(
         ModelConfig("c3d", (12, 24, 48, 64, 64), 64),
         Pretext(),
-        Footage(size=24, resize=32, pan=4.0),
-        Training(steps=3000, batch=4, evaluate_every=0, log_every=50, optimiser=_adamw(3e-3, warmup=100)),
+        Footage(size=24, resize=30, pan=4.0),
+        Training(steps=2000, batch=8, evaluate_every=0, log_every=50, optimiser=_adamw(1.5e-3)),
         Transfer(steps=1, mode="none"),
         Measures(retrieval=False),
     ),

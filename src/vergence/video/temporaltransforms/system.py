@@ -38,7 +38,7 @@ from vergence.video.temporaltransforms import pictures, predict
 from vergence.video.temporaltransforms.claims import CLAIMS
 from vergence.video.temporaltransforms.model import TemporalNet, build, pretext_losses
 from vergence.video.temporaltransforms.predict import Playback
-from vergence.video.temporaltransforms.settings import SETTINGS, Config, Facts, Inputs
+from vergence.video.temporaltransforms.settings import SETTINGS, Config, Facts, Footage, Inputs
 from vergence.video.unlabelled import UNLABELLED, unlabelled
 
 Ctx = Context[Config, Facts]
@@ -63,7 +63,7 @@ class TemporalTransformsSystem(System[Config, Facts, TemporalNet, Timed, Playbac
     def _videos(self, ctx: Ctx, split: str, source: str) -> Any:
         asked = ctx.config.data
         own = "train" if split == "train" else "test"  # as for public data, validation is the test
-        return read(source, unlabelled(asked.fold), split, lambda: lawful(share(asked.count, own), asked.length, own))
+        return read(source, unlabelled(asked.fold), split, lambda: _embedded(asked, own))
 
     def _tampered(self, ctx: Ctx, videos: Any) -> Tampered:
         return Tampered(videos, ctx.config.data, frozenset(SKIPPED[ctx.config.data.damaged]), ask=_asked(ctx.config))
@@ -209,6 +209,18 @@ class TemporalTransformsSystem(System[Config, Facts, TemporalNet, Timed, Playbac
     def pictures(self, ctx: Ctx, models: Mapping[str, TemporalNet], data: Timed) -> Sequence[Artifact]:
         """The four transformations of a held-out video, what each network looks at, and the ablation."""
         return pictures.of_variants(ctx, models, data)
+
+
+def _embedded(asked: Footage, split: str) -> Lawful:
+    """Rendered videos, scaled once instead of whenever a clip is taken."""
+    videos = lawful(share(asked.count, split), asked.length, split)
+    height, width = videos.pixels.shape[-2:]
+    if asked.resize == height:
+        return videos
+    size = (asked.resize, round(asked.resize * width / height))
+    scaled = [F.interpolate(film.float(), size, mode="bilinear", antialias=True).round().clamp(0, 255).byte()
+              for film in videos.pixels]  # fmt: skip
+    return replace(videos, pixels=torch.stack(scaled))
 
 
 def _transfers(config: Config, facts: Facts) -> bool:
