@@ -17,7 +17,8 @@ from vergence.contract.context import Context
 from vergence.core.errors import VergenceError
 from vergence.metrics.topk import topk_accuracy
 from vergence.video.data import Sample, Videos
-from vergence.video.tampered import Taken, Timed, centred, checked_length, read_clips
+from vergence.video.settings import TimedView
+from vergence.video.tampered import Timed, centred, checked_length, read_clips
 
 AT_ONCE = 512
 """Frames that are described at a time."""
@@ -136,7 +137,7 @@ class Shifted:
     from 0 (six before) to 12."""
 
     data: Videos
-    view: Taken
+    view: TimedView
     draws: int = 1
 
     def __len__(self) -> int:
@@ -162,7 +163,7 @@ class Pieces:
     exchanged (1)."""
 
     data: Videos
-    view: Taken
+    view: TimedView
     draws: int = 1
 
     def __len__(self) -> int:
@@ -185,20 +186,66 @@ class Pieces:
 
 
 def time_tasks(
-    ctx: Context[Any, Any], maps: Describe, known: Videos, asked: Videos, view: Taken, draws: int,
+    ctx: Context[Any, Any], maps: Describe, known: Videos, asked: Videos, view: TimedView, draws: int,
     **probe: Any,
 ) -> Mapping[str, float]:  # fmt: skip
     """Accuracy of synchronisation and its mean absolute error in frames, and accuracy of temporal order: probes on the
     training videos, judged on the others."""
-    offsets = [described(ctx, maps, Shifted(videos, view, draws), 2, view.frames) for videos in (known, asked)]
+
+    def flattened(clips: Tensor) -> Tensor:
+        return maps(clips).flatten(1)
+
+    offsets = [described(ctx, flattened, Shifted(videos, view, draws), 2, view.frames) for videos in (known, asked)]
     # ψ(v1) - ψ(v2), as in the paper
     apart = [part.features[:, :1] - part.features[:, 1:] for part in offsets]
     answers = probed(apart[0], offsets[0].labels, apart[1], 2 * FARTHEST + 1, ctx.generator, **probe)
     error = (answers.argmax(1) - offsets[1].labels).abs().double().mean()
-    orders = [described(ctx, maps, Pieces(videos, view, draws), 1, view.frames) for videos in (known, asked)]
+    orders = [described(ctx, flattened, Pieces(videos, view, draws), 1, view.frames) for videos in (known, asked)]
     told = probed(orders[0].features, orders[0].labels, orders[1].features, 2, ctx.generator, **probe)
     return {
         "sync": topk_accuracy(answers, offsets[1].labels),
         "sync_mae": float(error),
         "order": topk_accuracy(told, orders[1].labels),
     }
+
+
+# Together ------------------------------------------------------------------------------------------------------------
+
+
+def usable(found: Described) -> Described:
+    """Without the videos that could not be read."""
+    kept = found.labels >= 0
+    if not kept.any():
+        raise VergenceError(f"not one video can be read: {found.damaged[0]}")
+    return Described(found.features[kept], found.labels[kept])
+
+
+def neighbours_and_probes(
+    ctx: Context[Any, Any], trunk: Any, known: Timed, asked: Timed, classes: int, things: Sequence[Sequence[int]] = (),
+    with_probes: bool = True, **probe: Any,
+) -> dict[str, float]:  # fmt: skip
+    """Retrieval by ``trunk.flat`` among the videos ``known``; with probes on ``trunk.maps`` also the accuracy for the
+    classes, for those of still clips, and for ``things``, other labels of both sets of videos."""
+
+    def both(describe: Describe) -> list[Described]:
+        return [usable(described(ctx, describe, data, data.view.clips, data.view.frames)) for data in (known, asked)]
+
+    def features(clips: Tensor) -> Tensor:
+        maps = trunk.maps(clips)
+        return torch.cat([trunk.flat(maps), maps.flatten(1)], 1)
+
+    ours, theirs = both(features)
+    flat, maps = zip(*(d.features.split([trunk.outputs, d.features.shape[2] - trunk.outputs], 2)
+                       for d in (ours, theirs)), strict=True)  # fmt: skip
+    found = retrieval(flat[0].mean(1), ours.labels, flat[1].mean(1), theirs.labels)
+    if not with_probes:
+        return found
+    answers = probed(maps[0], ours.labels, maps[1], classes, ctx.generator, **probe)
+    found["probe"] = topk_accuracy(answers, theirs.labels)
+    if things:
+        labels, truth = (torch.tensor(each, device=ctx.device) for each in things)
+        answers = probed(maps[0], labels, maps[1], int(labels.max()) + 1, ctx.generator, **probe)
+        found["appearance"] = topk_accuracy(answers, truth)
+    ours, theirs = both(lambda clips: trunk.maps(still(clips)).flatten(1))
+    answers = probed(ours.features, ours.labels, theirs.features, classes, ctx.generator, **probe)
+    return found | {"still": topk_accuracy(answers, theirs.labels)}

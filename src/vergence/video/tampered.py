@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from vergence.core.errors import VergenceError
 from vergence.data.video import Video
 from vergence.video.data import Sample, Videos
+from vergence.video.settings import TimedView
 from vergence.video.transforms import (
     FRAMES,
     TRANSFORMS,
@@ -28,27 +29,6 @@ from vergence.video.transforms import (
     together,
     transformed_indices,
 )
-
-
-class Taken(Protocol):
-    """How clips are taken from videos: settings of a system."""
-
-    @property
-    def frames(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def resize(self) -> int: ...
-    @property
-    def flip(self) -> bool: ...
-    @property
-    def pan(self) -> float: ...
-    @property
-    def speed(self) -> int: ...
-    @property
-    def clips(self) -> int: ...
-    @property
-    def window(self) -> int: ...
 
 
 class Asked(NamedTuple):
@@ -176,7 +156,7 @@ def centred(pixels: Tensor, size: int) -> Tensor:
 @dataclass(frozen=True)
 class _Tolerant:
     data: Videos
-    view: Taken
+    view: TimedView
     skip: frozenset[str] = frozenset()
     """``train``, ``test``: where videos that cannot be used are left out instead of raising an error."""
 
@@ -241,7 +221,7 @@ class Tampered(_Tolerant):
         return Puzzle(clips, targets, kappas, [message for sample in samples for message in sample.damaged])
 
 
-def timed_places(length: int, view: Taken, count: int) -> list[Tensor]:
+def timed_places(length: int, view: TimedView, count: int) -> list[Tensor]:
     """The frames of ``count`` clips, evenly spread over a video, at the speed of ``view`` or the fastest possible."""
     q = 2 ** min(view.speed, fastest(length, view.frames))
     last = length - 1 - (view.frames - 1) * q

@@ -24,10 +24,8 @@ from vergence.video.temporaltransforms.settings import EVERY, Footage, ModelConf
 from vergence.video.transforms import (
     draw_speed,
     fastest,
-    periodic_indices,
     periodic_pattern,
     random_indices,
-    speed_indices,
     transformed_indices,
     warp_indices,
 )
@@ -293,14 +291,3 @@ def evaluator_is_a_mean(_: Evidence) -> float:
     with torch.no_grad():
         alone = model.classify(clips[:, 0]).softmax(-1)
     return max(apart(scores(clips[:, :1]), alone), apart(scores(clips), scores(clips.flip(1))))
-
-
-def speed_of(_: Evidence) -> float:
-    """The deviation of the step of speed and periodic clips from 2^κ, away from the turning point."""
-    worst = 0.0
-    for kappa in range(4):
-        source = generator("exact", "steps", kappa)
-        worst = max(worst, abs(float(speed_indices(128, kappa, source).diff().double().mean()) - 2**kappa))
-        steps = periodic_indices(128, kappa, source).diff().abs()
-        worst = max(worst, float((steps != 2**kappa).sum()) - 1)  # the turning point alone may differ
-    return max(worst, 0.0)

@@ -12,6 +12,7 @@ from vergence.contract.settings import Learns, Metric, Published, Reported, Sett
 from vergence.contract.training import Optimiser, Schedule, Training
 from vergence.core.errors import VergenceError
 from vergence.data.classes import Classes
+from vergence.video.settings import TimedView
 from vergence.video.temporaltransforms import ABOUT
 
 Transform = Literal["speed", "random", "periodic", "warp"]
@@ -85,7 +86,7 @@ class Pretext:
 
 
 @dataclass(frozen=True)
-class Footage:
+class Footage(TimedView):
     """Source of the videos, and the clips taken from them."""
 
     source: Source = EMBEDDED
@@ -98,34 +99,13 @@ class Footage:
     damaged: Literal["refuse", "skip-training", "skip"] = "skip-training"
     """A video that cannot be read or has fewer than 16 frames: raise an error, take another one in training (it is
     reported), or leave it out of evaluation too (the number left out is reported)."""
-    frames: int = 16
-    """Frames per clip."""
-    size: int = 112
-    """Input side in pixels."""
-    resize: int = 128
-    """Shorter side of a frame before it is cropped."""
-    flip: bool = True
-    """Training: flip horizontally with probability 0.5, the clips of a video alike."""
-    pan: float = 0.0
-    """Pre-training: the camera drifts smoothly by up to this many pixels, as far as `resize` leaves room."""
-    speed: int = 2
-    """Transfer: clips play 2^speed times as fast (they skip 2^speed - 1 frames)."""
-    clips: int = 10
-    """Evaluation: clips per video, evenly spread."""
-    window: int = 128
-    """Pre-training: all clips of a video are taken from this many successive frames, which bounds the decoding."""
     count: int = 288
     """embedded: number of training videos; a quarter as many for validation and test."""
     length: int = 128
     """embedded: frames per video."""
 
     def __post_init__(self) -> None:
-        if not 8 <= self.frames <= 256 or not self.frames <= self.window <= 100_000:
-            raise VergenceError(f"clips have 8 to 256 frames, windows as many or more: {self.frames}, {self.window}")
-        if not 16 <= self.size <= self.resize <= 4096 or not 0 <= self.pan <= 4096:
-            raise VergenceError(f"16 <= size <= resize <= 4096, got {self.size} and {self.resize}")
-        if not 0 <= self.speed < SPEEDS or not 1 <= self.clips <= 1024:
-            raise VergenceError(f"speed is 0 to 3 and clips 1 to 1024, got {self.speed} and {self.clips}")
+        super().__post_init__()
         if self.count < 4 or self.length < self.frames:
             raise VergenceError(f"embedded data has a count of at least 4 and a length of at least {self.frames}, got "
                                 f"{self.count} and {self.length}")  # fmt: skip
@@ -261,8 +241,8 @@ VARIANTS = {
     "speed": Variant("speed alone", _set()),
     "none": Variant("random initialisation", {"pretext.kind": "none"}),
     "labels": Variant("supervised pre-training", {"pretext.kind": "labels"}),
-    "order": Variant("order of pieces (Shuffle & Learn)", {"pretext.kind": "order"}),
-    "rotation": Variant("rotation (3D-RotNet)", {"pretext.kind": "rotation"}),
+    "order": Variant("order of pieces (Shuffle & Learn)", {"pretext.kind": "order"}, headline=False),
+    "rotation": Variant("rotation (3D-RotNet)", {"pretext.kind": "rotation"}, headline=False),
     **{name: Variant(f"speed + {' + '.join(others)}", _set(*others), headline=False) for name, others in _SETS.items()},
     **{
         f"{name}-no-speed": Variant(f"{label}, no speed loss", _set(*others, speed_loss=False), headline=False)

@@ -19,10 +19,9 @@ from vergence.contract.system import System
 from vergence.contract.training import Phase
 from vergence.core.errors import VergenceError
 from vergence.data.layouts import read, say_left_out, share
-from vergence.metrics.topk import topk_accuracy
 from vergence.video.data import Sample
-from vergence.video.laws import THINGS, Lawful, lawful
-from vergence.video.probes import AT_ONCE, Described, described, probed, retrieval, still, time_tasks
+from vergence.video.laws import Lawful, lawful
+from vergence.video.probes import AT_ONCE, described, neighbours_and_probes, time_tasks
 from vergence.video.protocol import SKIPPED, accuracy, say_damaged
 from vergence.video.tampered import (
     Ask,
@@ -178,26 +177,12 @@ class TemporalTransformsSystem(System[Config, Facts, TemporalNet, Timed, Playbac
         known: Timed = replace(self.data(ctx, "train"), skip=data.skip)
         probe = {"hidden": measures.hidden, "steps": measures.steps}
         if measures.retrieval or measures.probes:
-            ours, theirs = (_usable(described(ctx, partial(_features, model), d, d.view.clips, d.view.frames))
-                            for d in (known, data))  # fmt: skip
-            width = model.trunk.outputs
-        if measures.retrieval:
-            (mine, labels), (asked, truth) = ((d.features[..., :width].mean(1), d.labels) for d in (ours, theirs))
-            found |= retrieval(mine, labels, asked, truth)
-        if measures.probes:
-            maps = [d.features[..., width:] for d in (ours, theirs)]
-            answers = probed(maps[0], ours.labels, maps[1], ctx.facts.classes, ctx.generator, **probe)
-            found["probe"] = topk_accuracy(answers, theirs.labels)
-            if isinstance(known.data, Lawful) and isinstance(data.data, Lawful):
-                things = [torch.tensor(d.data.things, device=ctx.device)[: len(d)] for d in (known, data)]
-                answers = probed(maps[0], things[0], maps[1], len(THINGS), ctx.generator, **probe)
-                found["appearance"] = topk_accuracy(answers, things[1])
-            ours, theirs = (_usable(described(ctx, partial(_still_maps, model), d, d.view.clips, d.view.frames))
-                            for d in (known, data))  # fmt: skip
-            answers = probed(ours.features, ours.labels, theirs.features, ctx.facts.classes, ctx.generator, **probe)
-            found["still"] = topk_accuracy(answers, theirs.labels)
+            both = (known.data, data.data)
+            things = [d.things[: len(d)] for d in both if isinstance(d, Lawful)]
+            found |= neighbours_and_probes(ctx, model.trunk, known, data, ctx.facts.classes,
+                                           things if len(things) == 2 else (), measures.probes, **probe)  # fmt: skip
         if measures.time:
-            found |= time_tasks(ctx, partial(_maps, model), known.data, data.data, data.view, measures.draws, **probe)
+            found |= time_tasks(ctx, model.trunk.maps, known.data, data.data, data.view, measures.draws, **probe)
         return found
 
     def infer(self, ctx: Ctx, model: TemporalNet, inputs: Inputs) -> Playback:
@@ -235,28 +220,6 @@ def _asked(config: Config) -> Ask:
         "rotation": partial(ask_rotation, speed=speed, frames=frames),
         "labels": partial(ask_label, speed=speed, frames=frames),
     }.get(config.pretext.kind, partial(ask_temporal, transforms=config.pretext.transforms, frames=frames))
-
-
-def _features(model: TemporalNet, clips: Tensor) -> Tensor:
-    """What neighbours are found by, and what probes stand on, side by side."""
-    maps = model.trunk.maps(clips)
-    return torch.cat([model.trunk.flat(maps), maps.flatten(1)], 1)
-
-
-def _maps(model: TemporalNet, clips: Tensor) -> Tensor:
-    return model.trunk.maps(clips).flatten(1)
-
-
-def _still_maps(model: TemporalNet, clips: Tensor) -> Tensor:
-    return _maps(model, still(clips))
-
-
-def _usable(found: Described) -> Described:
-    """Without the videos that could not be read."""
-    kept = found.labels >= 0
-    if not kept.any():
-        raise VergenceError(f"not one video can be read: {found.damaged[0]}")
-    return Described(found.features[kept], found.labels[kept])
 
 
 SYSTEM = TemporalTransformsSystem()
