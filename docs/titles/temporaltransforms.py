@@ -12,8 +12,8 @@ from vergence.data.video import open_video
 from vergence.video.temporaltransforms.pictures import COLOURS, TITLES
 
 CAPTION = (
-    "A rendered video (not from training) of a swinging chair, put together from four passages: as filmed, four times as "
-    "fast, shuffled, back and forth. Below: what the starter weights see, window by window."
+    "A rendered video (not from training) of a swinging chair, put together from four passages: as filmed, four times "
+    "as fast, shuffled, back and forth. Below: what the starter weights see, window by window."
 )
 PASSAGES = (("as filmed", 0, 40), ("4x", 40, 72), ("shuffled", 72, 104), ("back and forth", 104, 136))
 TOP, BAND = 320, 180
