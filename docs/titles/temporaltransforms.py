@@ -9,7 +9,7 @@ import vergence
 from titles.canvas import GAP, HEIGHT, WIDTH, Canvas, badge
 from vergence import catalogue
 from vergence.data.video import open_video
-from vergence.video.temporaltransforms.pictures import COLOURS, TITLES
+from vergence.video.temporaltransforms.pictures import COLOURS, WORDS
 
 CAPTION = (
     "A rendered video (not from training) of a swinging chair, put together from four passages: as filmed, four times "
@@ -49,5 +49,5 @@ def draw(path: Path) -> Path:
         patch = canvas.axes(x, HEIGHT - 78, 34, 34)
         patch.set_facecolor(COLOURS[name])
         patch.set(xticks=[], yticks=[])
-        canvas.write(x + 44, HEIGHT - 60, TITLES[name], size=26)
+        canvas.write(x + 44, HEIGHT - 60, WORDS[name], size=26)
     return canvas.save(path)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vergence.video.temporaltransforms.predict import Timeline
 
 COLOURS: dict[str, str] = dict(zip(EVERY, (PALETTE[0], PALETTE[3], PALETTE[2], PALETTE[1]), strict=True))
-TITLES = {"speed": "plain", "random": "shuffled", "periodic": "back and forth", "warp": "warped"}
+WORDS: dict[str, str] = dict(zip(EVERY, ("plain", "shuffled", "back and forth", "warped"), strict=True))
 SHOWN = 8
 """Frames of a clip that are drawn."""
 
@@ -45,26 +45,26 @@ def timeline(path: Path, video: Timeline, names: Sequence[str]) -> Path:
     if video.speeds.numel():
         axis = axes.pop(0)
         axis.plot(middles, video.playback, color=PALETTE[0], marker="o", markersize=3)
-        axis.set(xlim=(0, duration), ylim=(0.4, 9), yscale="log", ylabel="speed", xticks=[])
-        axis.set_yticks([0.5, 1, 2, 4, 8], ["0.5x", "1x", "2x", "4x", "8x"], fontsize=7)
+        axis.set(xlim=(0, duration), ylim=(0.7, 10), yscale="log", ylabel="speed", xticks=[])
+        axis.set_yticks([1, 2, 4, 8], ["1x", "2x", "4x", "8x"], fontsize=7)
         axis.minorticks_off()
         axis.grid(axis="y", linewidth=0.4)
     axis = axes.pop(0)
     axis.fill_between(middles, 100 * video.change, color=PALETTE[5], alpha=0.6)
-    axis.set(xlim=(0, duration), ylim=(0, None), ylabel="change, %", xlabel="seconds")
+    axis.set(xlim=(0, duration), ylim=(0, None), ylabel="change", xlabel="seconds")
+    axis.set_yticks([])
     axis.tick_params(labelsize=7)
+    drawn.align_ylabels()
     return saved(drawn, path)
 
 
 def _stacked(axis: Any, video: Timeline, names: Sequence[str], duration: float) -> None:
     """The probabilities of each window as a column; windows share the time in which they overlap."""
-    middles = video.spans.mean(1)
-    borders = [0.0, *((middles[1:] + middles[:-1]) / 2).tolist(), duration]
-    base = torch.zeros(len(middles))
+    borders, base = video.borders, torch.zeros(len(video.spans))
     for k, name in enumerate(names):
         widths = [b - a for a, b in itertools.pairwise(borders)]
         axis.bar(borders[:-1], video.transforms[:, k], widths, base, align="edge", color=COLOURS[name],
-                 label=TITLES[name])  # fmt: skip
+                 label=WORDS[name])  # fmt: skip
         base = base + video.transforms[:, k]
     axis.set(xlim=(0, duration), ylim=(0, 1), yticks=[0, 1], ylabel="looks", xticks=[])
     axis.legend(frameon=False, fontsize=8, ncols=4, loc="lower right", bbox_to_anchor=(1.0, 0.97))
@@ -80,7 +80,7 @@ def of_variants(ctx: Context[Config, Facts], models: Mapping[str, TemporalNet], 
         (clip,) = read_clips(video, [indices], data.view.resize)
         picked = range(0, data.view.frames, max(data.view.frames // SHOWN, 1))
         rows.append([Panel(clip[k], f"frame {int(indices[k])}") for k in picked])
-    path = grid(ctx.folder / "transformations.png", rows, 1.2, [TITLES[name] for name in EVERY])
+    path = grid(ctx.folder / "transformations.png", rows, 1.2, [WORDS[name] for name in EVERY])
     artifacts = [Artifact("image", path, "A held-out video and its transformations; every second frame of a clip.")]
     for number in (0, len(data) // 2):
         artifacts += _looked_at(ctx, models, data, number)

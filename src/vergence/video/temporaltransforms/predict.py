@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from vergence.drawing.page import write_page
 from vergence.video.probes import nearest
 from vergence.video.tampered import centred, checked_length, read_clips, timed_places
 from vergence.video.temporaltransforms.model import TemporalNet
-from vergence.video.temporaltransforms.pictures import timeline
+from vergence.video.temporaltransforms.pictures import WORDS, timeline
 from vergence.video.temporaltransforms.settings import Config, Facts, Inputs
 
 Ctx = Context[Config, Facts]
@@ -34,7 +35,15 @@ KEY_FRAMES = 6
 KEY_HEIGHT = 96
 FEW = 8
 """Fewer videos than this are compared without statistics of their own."""
-WORDS = {"speed": "plain", "random": "shuffled", "periodic": "back and forth", "warp": "warped"}
+
+
+class Passage(NamedTuple):
+    """A part of a video that plays alike: seconds, verdict, and playback speed (NaN if not told)."""
+
+    start: float
+    end: float
+    verdict: str
+    speed: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +79,20 @@ class Timeline:
             for k, change in zip(best, self.change.tolist(), strict=True)
         ]
 
-    def passages(self, names: Sequence[str]) -> list[tuple[float, float, str]]:
-        """Successive windows with the same verdict as one passage: start and end in seconds, verdict."""
-        found: list[tuple[float, float, str]] = []
-        for (start, end), verdict in zip(self.spans.tolist(), self.verdicts(names), strict=True):
-            if found and found[-1][2] == verdict:
-                found[-1] = (found[-1][0], end, verdict)
-            else:
-                found.append((start, end, verdict))
+    @property
+    def borders(self) -> list[float]:
+        """Where the share of each window begins, in seconds, and the end of the video: overlaps are divided."""
+        middles = self.spans.mean(1)
+        return [0.0, *((middles[1:] + middles[:-1]) / 2).tolist(), self.frames / self.fps]
+
+    def passages(self, names: Sequence[str]) -> list[Passage]:
+        """Successive windows with the same verdict, as one passage."""
+        verdicts, borders, found, first = self.verdicts(names), self.borders, list[Passage](), 0
+        for k in range(1, len(verdicts) + 1):
+            if k == len(verdicts) or verdicts[k] != verdicts[first]:
+                speed = float(self.playback[first:k].median())
+                found.append(Passage(borders[first], borders[k], verdicts[first], speed))
+                first = k
         return found
 
     def speed(self) -> float:
@@ -102,15 +117,15 @@ class Playback(Result):
     """Their cosine similarities, (N, K)."""
 
     def summary(self) -> Mapping[str, Any]:
-        return {f"{number}. {video.name}": self.told(video) for number, video in enumerate(self.videos, 1)}
+        return {f"{number}. {Path(video.name).name}": self.told(video) for number, video in enumerate(self.videos, 1)}
 
     def told(self, video: Timeline) -> str:
         """One line about a video."""
         parts = []
         if (speed := video.speed()) == speed:
             parts.append(f"plays at about {speed:.1f}x")
-        odd = [p for p in video.passages(self.transforms) if p[2] not in ("plain", "still", "")]
-        parts += [f"{verdict} {start:.1f} s to {end:.1f} s" for start, end, verdict in odd[:3]]
+        odd = [p for p in video.passages(self.transforms) if p.verdict not in ("plain", "still", "")]
+        parts += [f"{p.verdict} {p.start:.1f} s to {p.end:.1f} s" for p in odd[:3]]
         if len(odd) > 3:
             parts.append(f"and {len(odd) - 3} more passages")
         if self.transforms and all(verdict == "still" for verdict in video.verdicts(self.transforms)):
@@ -222,18 +237,26 @@ def render(ctx: Ctx, inputs: Inputs, result: Playback) -> list[Artifact]:
         picture = timeline(unused(ctx.folder / f"{path.stem or path.name}.png"), video, names)
         artifacts.append(Artifact("image", picture, f"{path.name}: key frames, transformations and speed over time."))
         near = [
-            (result.videos[other].name, float(s), thumbnail(result.videos[other].shown[KEY_FRAMES // 2], KEY_HEIGHT))
+            (
+                Path(result.videos[other].name).name,
+                float(s),
+                thumbnail(result.videos[other].shown[KEY_FRAMES // 2], KEY_HEIGHT),
+            )
             for other, s in zip(result.neighbours[number].tolist(), result.similarities[number].tolist(), strict=True)
         ]
         pages.append({"name": path.name, "told": result.told(video), "near": near,
                       "picture": data_uri("png", picture.read_bytes())})  # fmt: skip
-        passages = [{"from": round(a, 3), "to": round(b, 3), "verdict": v} for a, b, v in video.passages(names)]
+        passages = [
+            {"from": round(p.start, 3), "to": round(p.end, 3), "verdict": p.verdict, "speed": _number(p.speed)}
+            for p in video.passages(names)
+        ]
         told.append({
             "video": str(path), "seconds": round(video.frames / video.fps, 3), "passages": passages,
-            "playback_speed": round(video.speed(), 3) if video.speed() == video.speed() else None,
+            "playback_speed": _number(video.speed()),
             "neighbours": [{"video": name, "similarity": round(s, 4)} for name, s, _ in near],
         })  # fmt: skip
-    heading = ["file", "from", "to", "verdict", *names, "speed", "change", *(["class"] if labels else [])]
+    words = [WORDS[name] for name in names]
+    heading = ["file", "from", "to", "verdict", *words, "speed", "change", *(["class"] if labels else [])]
     table = write_table(ctx.folder / "windows.csv", heading, rows)
     data = ctx.folder / "playback.json"
     write_json(data, {"rate": ctx.facts.rate, "videos": told})
@@ -248,3 +271,7 @@ def render(ctx: Ctx, inputs: Inputs, result: Playback) -> list[Artifact]:
         Artifact("table", table, "Every window: verdict, probabilities, speed and change; from and to in seconds."),
         Artifact("json", data, "Passages, playback speeds and neighbours."),
     ]
+
+
+def _number(value: float) -> float | None:
+    return round(value, 3) if value == value else None

@@ -19,20 +19,12 @@ from vergence.contract.system import System
 from vergence.contract.training import Phase
 from vergence.core.errors import VergenceError
 from vergence.data.layouts import read, say_left_out, share
+from vergence.video import tampered
 from vergence.video.data import Sample
 from vergence.video.laws import Lawful, lawful
 from vergence.video.probes import AT_ONCE, described, neighbours_and_probes, time_tasks
 from vergence.video.protocol import SKIPPED, accuracy, say_damaged
-from vergence.video.tampered import (
-    Ask,
-    Puzzle,
-    Tampered,
-    Timed,
-    ask_label,
-    ask_order,
-    ask_rotation,
-    ask_temporal,
-)
+from vergence.video.tampered import Ask, Puzzle, Tampered, Timed
 from vergence.video.temporaltransforms import pictures, predict
 from vergence.video.temporaltransforms.claims import CLAIMS
 from vergence.video.temporaltransforms.model import TemporalNet, build, pretext_losses
@@ -216,10 +208,10 @@ def _asked(config: Config) -> Ask:
     """The clips of the pretext task that a config names."""
     frames, speed = config.data.frames, config.data.speed
     return {
-        "order": partial(ask_order, frames=frames),
-        "rotation": partial(ask_rotation, speed=speed, frames=frames),
-        "labels": partial(ask_label, speed=speed, frames=frames),
-    }.get(config.pretext.kind, partial(ask_temporal, transforms=config.pretext.transforms, frames=frames))
+        "order": partial(tampered.ask_order, frames=frames),
+        "rotation": partial(tampered.ask_rotation, speed=speed, frames=frames),
+        "labels": partial(tampered.ask_label, speed=speed, frames=frames),
+    }.get(config.pretext.kind, partial(tampered.ask_temporal, transforms=config.pretext.transforms, frames=frames))
 
 
 SYSTEM = TemporalTransformsSystem()
