@@ -324,13 +324,13 @@ SETTINGS = Settings(
         share=0.8,
         changes={
             "data.count": 6,
-            "data.length": 22,
+            "data.length": 16,
             "data.clips": 1,
             "pretrain.batch": 2,
             "transfer.batch": 6,
             "transfer.optimiser.lr": 2e-2,
             "measures.steps": 3,
-            "measures.draws": 1,
+            "measures.time": False,
         },
     ),
     starters={
