@@ -12,11 +12,12 @@ from vergence.data.video import open_video
 from vergence.video.temporaltransforms.pictures import COLOURS, WORDS
 
 CAPTION = (
-    "A rendered video (not from training) of a swinging chair, put together from four passages: as filmed, four times "
-    "as fast, shuffled, back and forth. Below: what the starter weights see, window by window."
+    "A rendered video (not from training) of a swinging chair, put together from four passages: as filmed, twice and "
+    "four times as fast, shuffled. Below: the playback speed that the starter weights estimate, and what the passages "
+    "look like to them."
 )
-PASSAGES = (("as filmed", 0, 40), ("4x", 40, 72), ("shuffled", 72, 104), ("back and forth", 104, 136))
-TOP, BAND = 320, 180
+PASSAGES = (("as filmed", 0, 40), ("2x", 40, 72), ("4x", 72, 104), ("shuffled", 104, 136))
+TOP, CURVE, BAND = 270, 140, 110
 
 
 def draw(path: Path) -> Path:
@@ -24,30 +25,39 @@ def draw(path: Path) -> Path:
     frames = open_video(video)
     result = vergence.load("temporaltransforms").predict(videos=[video])
     found = result.videos[0]
-    canvas, width = Canvas("#ffffff"), (WIDTH - 3 * GAP) / 4
-    for number, (name, start, end) in enumerate(PASSAGES):
-        middle = (start + end) // 2
-        picture = frames.at([middle])[0]
-        cut = round(picture.shape[0] * width / TOP)
-        left = (picture.shape[1] - cut) // 2
-        axes = canvas.picture(picture[:, left : left + cut], number * (width + GAP), 0, width, TOP)
-        badge(axes, name, size=28)
-    axes = canvas.axes(8, TOP + 24, WIDTH - 16, BAND)
-    middles = found.spans.mean(1)
-    borders = [0.0, *((middles[1:] + middles[:-1]) / 2).tolist(), found.frames / found.fps]
+    seconds = found.frames / found.fps
+    canvas = Canvas("#ffffff")
+    for name, start, end in PASSAGES:
+        left, width = start / found.frames * WIDTH, (end - start) / found.frames * WIDTH - GAP
+        picture = frames.at([(start + end) // 2])[0]
+        cut = min(round(picture.shape[0] * width / TOP), picture.shape[1])
+        first = max((picture.shape[1] - cut) // 2 - 12, 0)  # the chair swings left of the middle
+        axes = canvas.picture(picture[:, first : first + cut], left, 0, width, TOP)
+        badge(axes, name)
+    axes = canvas.axes(0, TOP + 16, WIDTH, CURVE)
+    axes.plot(found.spans.mean(1), found.playback, color="#1d2b3a", linewidth=5)
+    axes.set(xlim=(0, seconds), ylim=(0.8, 11), yscale="log", xticks=[])
+    axes.set_yticks([])
+    axes.minorticks_off()
+    for speed in (1, 2, 4, 8):
+        axes.axhline(speed, color="#b8c0c8", linewidth=1.5)
+        axes.text(0.08, speed, f"{speed}x", fontsize=19, va="center",
+                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 2})  # fmt: skip
+    for side in axes.spines.values():
+        side.set_visible(False)
+    axes = canvas.axes(0, TOP + CURVE + 28, WIDTH, BAND)
     base = 0 * found.transforms[:, 0]
     for k, name in enumerate(result.transforms):
-        widths = [b - a for a, b in pairwise(borders)]
-        axes.bar(borders[:-1], found.transforms[:, k], widths, base, align="edge", color=COLOURS[name])
+        widths = [b - a for a, b in pairwise(found.borders)]
+        axes.bar(found.borders[:-1], found.transforms[:, k], widths, base, align="edge", color=COLOURS[name])
         base = base + found.transforms[:, k]
     for _, start, _ in PASSAGES[1:]:
-        axes.axvline(start / found.fps, color="white", linewidth=4)
-        axes.axvline(start / found.fps, color="black", linewidth=2)
-    axes.set(xlim=(0, found.frames / found.fps), ylim=(0, 1), xticks=[], yticks=[])
-    for number, name in enumerate(result.transforms):
-        x = 16 + number * WIDTH / 4
-        patch = canvas.axes(x, HEIGHT - 78, 34, 34)
+        axes.axvline(start / found.fps, color="white", linewidth=3)
+    axes.set(xlim=(0, seconds), ylim=(0, 1))
+    axes.set_axis_off()
+    for name, x in zip(result.transforms, (16, 190, 430, 730), strict=True):
+        patch = canvas.axes(x, HEIGHT - 58, 36, 36)
         patch.set_facecolor(COLOURS[name])
         patch.set(xticks=[], yticks=[])
-        canvas.write(x + 44, HEIGHT - 60, WORDS[name], size=26)
+        canvas.write(x + 46, HEIGHT - 40, WORDS[name], size=30)
     return canvas.save(path)

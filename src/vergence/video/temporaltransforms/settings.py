@@ -337,7 +337,10 @@ SETTINGS = Settings(
         "playback": Starter(
             "how a clip of a single moving thing plays: plain, shuffled, back and forth, warped, and how fast",
             data="288 rendered videos of 8.5 s (vergence.video.laws), with a camera that drifts",
-            tried="not yet",
+            tried=(
+                "a real video (VOT's bag, 196 frames) at 0.5, 1, 2, 4 and 8 times its speed: told 1.1, 1.6, 3.9, 5.5 "
+                "and 7.8; 10 of 14 shuffled windows found, 8 of 27 back and forth; fast ones are often called warped"
+            ),
         ),
     },
     minutes=0.8,
