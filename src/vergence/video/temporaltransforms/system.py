@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -29,7 +29,7 @@ from vergence.video.temporaltransforms import pictures, predict
 from vergence.video.temporaltransforms.claims import CLAIMS
 from vergence.video.temporaltransforms.model import TemporalNet, build, pretext_losses
 from vergence.video.temporaltransforms.predict import Playback
-from vergence.video.temporaltransforms.settings import SETTINGS, Config, Facts, Footage, Inputs
+from vergence.video.temporaltransforms.settings import SETTINGS, Config, Facts, Inputs
 from vergence.video.unlabelled import UNLABELLED, unlabelled
 
 Ctx = Context[Config, Facts]
@@ -54,7 +54,8 @@ class TemporalTransformsSystem(System[Config, Facts, TemporalNet, Timed, Playbac
     def _videos(self, ctx: Ctx, split: str, source: str) -> Any:
         asked = ctx.config.data
         own = "train" if split == "train" else "test"  # as for public data, validation is the test
-        return read(source, unlabelled(asked.fold), split, lambda: _embedded(asked, own))
+        count = share(asked.count, own)
+        return read(source, unlabelled(asked.fold), split, lambda: _embedded(count, asked.length, asked.resize, own))
 
     def _tampered(self, ctx: Ctx, videos: Any) -> Tampered:
         return Tampered(videos, ctx.config.data, frozenset(SKIPPED[ctx.config.data.damaged]), ask=_asked(ctx.config))
@@ -188,13 +189,14 @@ class TemporalTransformsSystem(System[Config, Facts, TemporalNet, Timed, Playbac
         return pictures.of_variants(ctx, models, data)
 
 
-def _embedded(asked: Footage, split: str) -> Lawful:
-    """Rendered videos, scaled once instead of whenever a clip is taken."""
-    videos = lawful(share(asked.count, split), asked.length, split)
+@lru_cache(maxsize=2)
+def _embedded(count: int, length: int, shorter: int, split: str) -> Lawful:
+    """Rendered videos, read and scaled once for all phases of a run."""
+    videos = lawful(count, length, split)
     height, width = videos.pixels.shape[-2:]
-    if asked.resize == height:
+    if shorter == height:
         return videos
-    size = (asked.resize, round(asked.resize * width / height))
+    size = (shorter, round(shorter * width / height))
     scaled = [F.interpolate(film.float(), size, mode="bilinear", antialias=True).round().clamp(0, 255).byte()
               for film in videos.pixels]  # fmt: skip
     return replace(videos, pixels=torch.stack(scaled))
