@@ -29,7 +29,7 @@ from vergence.rendering.views import View, exposed, render
 
 ALIKE, USELESS, OTHER = range(3)
 KINDS = ("alike", "useless", "other")
-AREA = (0.02, 0.4)
+AREA = (0.015, 0.4)
 """Least and largest share of a picture that the salient thing covers."""
 TRIES = 12
 SKETCH = 40
@@ -108,7 +108,7 @@ def _exhibition(
     maker = list(EXHIBITS.values())[choice(source, len(EXHIBITS))]
     shape = torch.Generator().manual_seed(choice(source, 2**31))
     state = shape.get_state()
-    count = 3 + choice(source, 3)
+    count = 3 + choice(source, 2)
     textures = range(atlas.count)
     look, trim = (random_material(source, textures, share) for share in (0.75, 0.3))
     odd = random_material(source, textures, 0.75)
@@ -118,22 +118,23 @@ def _exhibition(
     across = across[torch.randperm(count, generator=source)] + (torch.rand(count, generator=source) - 0.5) * 0.08
     yaw, apparent = uniform(source, 0, 2 * math.pi), uniform(source, 0.2, 0.32) * (1.25 if count == 3 else 1.0)
     salient = 0 if kind == ALIKE else choice(source, count)
-    numbers = []
+    spots = []
     for n, distance in enumerate(distances):
+        at = (float(across[n]) * distance, distance * uniform(source, 0.02, 0.24), distance)
+        spots.append(at)
+        radius = 0.012 * distance  # stands belong to the surroundings
+        builder.add(CYLINDER, (at[0], at[1] + 1.0, distance), (radius, 1.0, radius), colour=DARK)
+        builder.add(CYLINDER, (at[0], at[1] + 0.004 * distance, distance), (5 * radius, 0.006 * distance, 5 * radius))
+    numbers = []
+    for n, at in enumerate(spots):
         shape.set_state(state)  # the same shape each time
         parts = maker(shape)
         tall = -min(part.centre[1] - max(part.half) for part in parts)
         wide = max(max(abs(part.centre[0]), abs(part.centre[2])) + min(sorted(part.half)[1:]) for part in parts)
-        size = distance * min(apparent * uniform(source, 0.9, 1.1) / tall, 0.3 / (count - 1) / wide)
-        base = distance * uniform(source, 0.02, 0.24)
-        at = (float(across[n]) * distance, base, distance)
+        size = at[2] * min(apparent * uniform(source, 0.9, 1.1) / tall, 0.33 / (count - 1) / wide)
         main = odd if kind == USELESS and n == salient else look
         turn = yaw + math.atan2(at[0], at[2]) + uniform(source, -0.25, 0.25)
         numbers.append(place(builder, parts, at, turn, size, *(_seen(m, size) for m in (main, trim))))
-        builder.begin()  # the stand is no part of the thing
-        radius = 0.012 * distance
-        builder.add(CYLINDER, (at[0], base + 1.0, distance), (radius, 1.0, radius), colour=DARK)
-        builder.add(CYLINDER, (at[0], base + 0.004 * distance, distance), (5 * radius, 0.006 * distance, 5 * radius))
     eye = torch.tensor([uniform(source, -0.1, 0.1), uniform(source, -0.05, 0.05), 0.0])
     target = torch.tensor([uniform(source, -0.15, 0.15), uniform(source, -0.05, 0.1), 3.0])
     return builder.scene(), _camera(source, height, width, eye, target), numbers[salient]
