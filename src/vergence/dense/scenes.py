@@ -1,9 +1,9 @@
 """Rendered pictures with depth and the mask of one salient thing, for training and test.
 
-There are three kinds, in known shares. In *alike* pictures several things have one shape and one texture, and sizes that
-make them look equally large: only depth tells which is the nearest, the salient one. In *useless* pictures the depth map
-is flat or noise, and one thing has another texture than the others. In all *other* pictures, desks and rooms, a thing of
-its own look stands before the rest.
+There are three kinds, in known shares. In *alike* pictures several things have one shape and one texture, and sizes
+that make them look equally large: only depth tells which is the nearest, the salient one. In *useless* pictures the
+depth map is flat or noise, and one thing has another texture than the others. In all *other* pictures, desks and rooms,
+a thing of its own look stands before the rest.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def _camera(source: torch.Generator, height: int, width: int, at: Tensor, target
 def _exhibition(
     source: torch.Generator, kind: int, height: int, width: int, share: Share
 ) -> tuple[Scene, Pinhole, int]:
-    """Things of one kind on stands before a wall, behind a ledge: sizes grow with the distance, so that all look equally
-    large, and heights are random, so that the nearest is not the lowest."""
+    """Things of one kind on stands before a wall, behind a ledge: sizes grow with the distance, so that all look
+    equally large, and heights are random, so that the nearest is not the lowest."""
     atlas = photographic(share)
     builder = SceneBuilder(atlas, _light(source))
     builder.begin()

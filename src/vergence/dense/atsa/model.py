@@ -226,9 +226,7 @@ class Ladder(nn.Module):
         super().__init__()
         widths = model.branches
         self.transitions = _transitions(model)
-        self.layers = nn.ModuleList(
-            LadderLayer(widths[: n + 2], model.blocks, n == 2, model.unused) for n in range(3)
-        )
+        self.layers = nn.ModuleList(LadderLayer(widths[: n + 2], model.blocks, n == 2, model.unused) for n in range(3))
 
     def forward(self, features: Sequence[Tensor], fuse: Any) -> list[Tensor]:
         """The first branch after each layer, (B, C, H/4, W/4) with C, C and 4 C channels, each as ``fuse(layer, map)``
