@@ -169,7 +169,7 @@ class Resized:
 def prepared(
     image: Tensor, depth: Tensor, size: int, mean: Sequence[float], std: Sequence[float]
 ) -> tuple[Tensor, Tensor]:
-    """A picture of bytes (3, H, W) and a depth map (H, W) as input: (3, size, size), normalised, and (1, size, size)."""
+    """A picture of bytes (3, H, W) and a depth map (H, W) as input: (3, size, size), normalised; (1, size, size)."""
     small = resized(torch.cat([image.float() / 255, depth[None]]), size, size).clamp(0, 1)
     return normalised(small[:3], mean, std), small[3:]
 
