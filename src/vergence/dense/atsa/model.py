@@ -13,9 +13,14 @@ from vergence.core.errors import VergenceError
 from vergence.dense.atsa.settings import ModelConfig
 from vergence.nn.folded import Kept, computed_in
 from vergence.nn.prepared import Prepared, quick
+from vergence.ops.winograd import TILE, tiled_convolution
 
 STEP = 32
 """Height and width are multiples of it."""
+FEWEST = 64
+"""Number of channels from which Winograd's transform pays here."""
+BAND = 2_500_000
+"""Values of a band of a map after the transform: more would not stay in the cache."""
 
 
 class ConvNorm(nn.Module):
@@ -51,14 +56,18 @@ class ConvNorm(nn.Module):
         if quick(x) == torch.float32:
             kind = (self.conv.stride, self.conv.padding)
             (layer,) = self._ready(lambda: [self._prepared()], *self._sources(), kind=kind)
-            return layer(x.contiguous(memory_format=torch.channels_last), rectified)
+            x = x.contiguous(memory_format=torch.channels_last)
+            return layer(x, rectified) if layer.tiles is None else _banded(layer, x, rectified)
         kind = computed_in(x)
         kernel, bias = self._kept(lambda: [t.to(kind) for t in self.folded()], *self._sources(), kind=kind)
         out = F.conv2d(x.to(kind), kernel, bias, self.conv.stride, self.conv.padding)
         return F.relu(out, inplace=True) if rectified else out
 
     def _prepared(self) -> Prepared:
-        return Prepared(*self.folded(), self.conv.stride[0], int(self.conv.padding[0]))
+        layer = Prepared(*self.folded(), self.conv.stride[0], int(self.conv.padding[0]))
+        if min(layer.kernel.shape[:2]) < FEWEST:
+            layer.tiles = None
+        return layer
 
     def folded(self) -> list[Tensor]:
         """The kernel with the norm folded in, and the remaining bias."""
@@ -72,6 +81,23 @@ class ConvNorm(nn.Module):
         assert norm.running_var is not None
         own = (self.conv.weight, norm.weight, norm.bias, norm.running_mean, norm.running_var)
         return own if self.conv.bias is None else (*own, self.conv.bias)
+
+
+def _banded(layer: Prepared, x: Tensor, rectified: bool) -> Tensor:
+    """Winograd's convolution of a map (B, I, H, W) with zeros around it, a band of rows at a time."""
+    assert layer.tiles is not None
+    batch, inputs, height, width = x.shape
+    outputs = layer.tiles.shape[2]
+    rows = BAND * 4 // (9 * batch * width * max(inputs, outputs)) // TILE * TILE
+    if rows >= height:
+        return layer(x, rectified)
+    rows, framed = max(rows, TILE), F.pad(x, (1, 1, 1, 1))
+    out = x.new_empty(batch, height, width, outputs).permute(0, 3, 1, 2)
+    for top in range(0, height, rows):
+        band, own = framed[:, :, top : top + rows + 2], out[:, :, top : top + rows]
+        made = tiled_convolution(band, layer.tiles, layer.bias)
+        torch.clamp(made, min=0, out=own) if rectified else own.copy_(made)
+    return out
 
 
 class GreyConvNorm(ConvNorm):
