@@ -34,8 +34,8 @@ AREA = (0.015, 0.4)
 TRIES = 12
 SKETCH = 40
 """Side of the pictures by which scenes are chosen."""
-EXHIBITS: dict[str, Maker] = {name: SMALL[name] for name in ("mug", "bottle", "bowl", "book", "ball", "lamp")} | {
-    name: FURNITURE[name] for name in ("chair", "box", "plant")
+EXHIBITS: dict[str, Maker] = {name: SMALL[name] for name in ("mug", "bottle", "bowl", "ball", "lamp")} | {
+    name: FURNITURE[name] for name in ("box", "plant", "sofa")
 }
 
 
@@ -111,12 +111,12 @@ def _exhibition(
     count = 3 + choice(source, 2)
     textures = range(atlas.count)
     look, trim = (random_material(source, textures, share) for share in (0.75, 0.3))
-    odd = random_material(source, textures, 0.75)
+    odd = max((random_material(source, textures, 0.4) for _ in range(6)), key=lambda own: _unlike(own, look))
     nearest = uniform(source, 1.5, 2.2)
     distances = [nearest, *(nearest * uniform(source, 1.35, 2.1) for _ in range(count - 1))]
     across = 0.72 * (torch.arange(count) - (count - 1) / 2) / max(count - 1, 1)
     across = across[torch.randperm(count, generator=source)] + (torch.rand(count, generator=source) - 0.5) * 0.08
-    yaw, apparent = uniform(source, 0, 2 * math.pi), uniform(source, 0.2, 0.32) * (1.25 if count == 3 else 1.0)
+    yaw, apparent = uniform(source, 0, 2 * math.pi), uniform(source, 0.26, 0.4)
     salient = 0 if kind == ALIKE else choice(source, count)
     spots = []
     for n, distance in enumerate(distances):
@@ -131,7 +131,7 @@ def _exhibition(
         parts = maker(shape)
         tall = -min(part.centre[1] - max(part.half) for part in parts)
         wide = max(max(abs(part.centre[0]), abs(part.centre[2])) + min(sorted(part.half)[1:]) for part in parts)
-        size = at[2] * min(apparent * uniform(source, 0.9, 1.1) / tall, 0.33 / (count - 1) / wide)
+        size = at[2] * min(apparent * uniform(source, 0.9, 1.1) / tall, 0.36 / (count - 1) / wide)
         main = odd if kind == USELESS and n == salient else look
         turn = yaw + math.atan2(at[0], at[2]) + uniform(source, -0.25, 0.25)
         numbers.append(place(builder, parts, at, turn, size, *(_seen(m, size) for m in (main, trim))))
@@ -143,6 +143,10 @@ def _exhibition(
 def _seen(look: Material, size: float) -> Material:
     """The material with a texture that grows with the thing."""
     return replace(look, density=0.6 * look.density / size)
+
+
+def _unlike(one: Material, other: Material) -> float:
+    return sum(abs(a - b) for a, b in zip(one.colour, other.colour, strict=True))
 
 
 def _slab(builder: SceneBuilder, source: torch.Generator, centre: tuple[float, ...], half: tuple[float, ...]) -> None:
