@@ -86,8 +86,8 @@ def _light(source: torch.Generator) -> Light:
     return Light(towards, uniform(source, 0.45, 0.8), uniform(source, 0.35, 0.55), (1 + warm, 1.0, 1 - warm))
 
 
-def _camera(source: torch.Generator, height: int, width: int, at: Tensor, target: Tensor) -> Pinhole:
-    focal = width * uniform(source, 0.85, 1.2)
+def _camera(source: torch.Generator, height: int, width: int, at: Tensor, target: Tensor, zoom: float = 1.0) -> Pinhole:
+    focal = zoom * width * uniform(source, 0.85, 1.2)
     return Pinhole(height, width, focal, at, look_at(at, target, uniform(source, -0.03, 0.03)))
 
 
@@ -170,8 +170,10 @@ def _place(source: torch.Generator, kind: int, height: int, width: int, share: S
         spot = (uniform(source, -0.5, 0.5), FLOOR, uniform(source, 1.9, 2.4))
         salient = found.put(name, FURNITURE[name], spot, source, size=uniform(source, 1.0, 1.5))
     position, target = found.viewpoint
-    target = torch.lerp(target, torch.tensor(spot), torch.tensor(turned))
-    return found.scene, _camera(source, height, width, position, target), salient
+    zoom = uniform(source, 0.9, 1.7)
+    middle = torch.tensor(spot) - torch.tensor([0.0, 0.1 if turned[2] == 0 else 0.4, 0.0])
+    target = torch.lerp(target, middle, (zoom * torch.tensor(turned)).clamp(max=1))
+    return found.scene, _camera(source, height, width, position, target, zoom), salient
 
 
 # Depth maps -----------------------------------------------------------------------------------------------------------

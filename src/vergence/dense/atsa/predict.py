@@ -19,12 +19,14 @@ from vergence.contract.result import Result
 from vergence.contract.settings import NoFacts
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_array
+from vergence.data.images import resized
 from vergence.dense.atsa.model import ATSA
 from vergence.dense.atsa.settings import Config, Inputs
 from vergence.dense.depth import ORIENTATION, fitted_depth, near_map, read_depth, read_upright
 from vergence.dense.pairs import prepared
 from vergence.drawing.grid import Panel, grid
 from vergence.drawing.masks import outlined, write_picture
+from vergence.ops.guided import guided
 
 Ctx = Context[Config, NoFacts]
 MEAN, STD = (0.447, 0.407, 0.386), (0.244, 0.250, 0.253)
@@ -35,6 +37,10 @@ LIMITS = (0.3, 0.7)
 """Between which the mask's own threshold lies."""
 FAINT = 0.35
 """Largest saliency below which nothing stands out."""
+GUIDED = 320
+"""Longer side at which the guided filter is computed."""
+REACH, EPS = 0.015, 1e-3
+"""Radius of its windows as a share of that side, and the variance below which it smooths."""
 SOFT = 0.15
 """Saliency on either side of the threshold over which alpha goes from 0 to 1."""
 
@@ -86,12 +92,25 @@ def saliency_of(ctx: Ctx, model: ATSA, inputs: Inputs) -> Saliency:
     both = [ctx.to_device(t).unsqueeze(0) for t in prepared(image, depth, ctx.config.data.size, MEAN, STD)]
     with ctx.autocast():
         small = model.saliency(*both).float().cpu()
-    found = F.interpolate(small[None], size, mode="bilinear", align_corners=False)[0, 0].clamp(0, 1)
+    found = _enlarged(small, image, depth, inputs.edges == "sharp")
     threshold = inputs.threshold or min(max(2 * float(found.mean()), LIMITS[0]), LIMITS[1])
     mask = found >= threshold
     if float(found.max()) < FAINT:
         hints.append("nothing stands out: the largest saliency is low")
     return Saliency(image, depth, found, mask, threshold, nearest, _box(mask), "; ".join(hints))
+
+
+def _enlarged(small: Tensor, image: Tensor, depth: Tensor, sharp: bool) -> Tensor:
+    """A map (1, h, w) at the size of the photograph, (H, W); if ``sharp``, along the edges of photograph and depth."""
+    size = image.shape[-2:]
+    if not sharp:
+        return F.interpolate(small[None], size, mode="bilinear", align_corners=False)[0, 0].clamp(0, 1)
+    full = torch.cat([image.float() / 255, depth[None]])
+    share = min(GUIDED / max(size), 1.0)
+    sides = [max(round(side * share), 1) for side in size]
+    fitted = F.interpolate(small[None], sides, mode="bilinear", align_corners=False)
+    radius = max(round(REACH * max(sides)), 1)
+    return guided(fitted, resized(full, *sides)[None], radius, EPS, full[None])[0, 0].clamp(0, 1)
 
 
 def _box(mask: Tensor) -> tuple[int, int, int, int]:

@@ -121,6 +121,9 @@ class Inputs:
     nearest: Nearest = "found"
     """What is near in the map: bright (large values, as in disparity) or dark (as in depth); by default it is guessed
     from the map."""
+    edges: Literal["sharp", "soft"] = "sharp"
+    """Sharp: the map, which is computed at the network's size, is made to follow the edges of photograph and depth map
+    by a guided filter; soft: it is only enlarged."""
     threshold: float = 0.0
     """The mask has the pixels whose saliency is at least this much, from 0 to 1; 0: twice the mean saliency, but
     neither below 0.3 nor above 0.7."""
