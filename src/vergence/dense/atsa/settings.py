@@ -137,7 +137,7 @@ SMALL = ModelConfig(
     trunk=(8, 16, 32, 64, 64), trunk_depths=(1, 1, 2, 2, 2), branches=(8, 16, 32, 64), blocks=1, depth_stem=(8, 16),
     init="kaiming",
 )  # fmt: skip
-MIDDLE = replace(SMALL, trunk=(16, 32, 64, 96, 96), branches=(12, 24, 48, 96), depth_stem=(12, 24))
+MIDDLE = replace(SMALL, trunk=(12, 24, 48, 64, 64))
 
 
 def _sgd(momentum: float) -> Optimiser:
@@ -165,8 +165,8 @@ PRESETS = {
     ),
     "starter": Config(
         MIDDLE,
-        Pictures(size=128, jitter=True, pictures=1200),
-        train=Training(steps=2000, batch=8, evaluate_every=0, log_every=20,
+        Pictures(size=128, jitter=True, pictures=1000, held_out=60),
+        train=Training(steps=2900, batch=8, evaluate_every=0, log_every=20,
                        optimiser=Optimiser("adam", lr=3e-3, schedule=Schedule("cosine", warmup=50, floor=0.02))),
     ),
 }  # fmt: skip
@@ -248,7 +248,7 @@ SETTINGS = Settings(
     starters={
         "rendered": Starter(
             "salient objects of photographs with depth, trained on rendered pictures",
-            data="1,200 rendered pictures of 128 x 128 pixels",
+            data="1,000 rendered pictures of 128 x 128 pixels, flipped, cropped, turned and in other light",
         ),
     },
     minutes=1.0,
