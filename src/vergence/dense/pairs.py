@@ -81,18 +81,22 @@ class RGBDFiles:
         depth = near_map(read_depth(own.depth), str(own.depth), self.nearest).values
         return Sample(own.image.stem, image, fitted_depth(depth, *size, str(own.depth), own.image.name), mask)
 
+    def chosen(self, files: Sequence[Files], note: str) -> RGBDFiles:
+        """Some of the samples, and a note that says which."""
+        return replace(self, files=tuple(files), note=f"{note}; {self.note}")
+
     def oriented(self, nearest: Nearest) -> RGBDFiles:
         """The same with what is near in the maps as given; or found, by comparing depth inside and outside the masks of
         some pictures."""
         if nearest != "found":
-            return replace(self, nearest=nearest, note=f"{self.note}; near is {nearest}, as given".lstrip("; "))
+            return replace(self, nearest=nearest, note=f"near is {nearest} in depth maps, as given")
         step = max(len(self) // LOOKED_AT, 1)
         some = [replace(self, nearest="bright")[index] for index in range(0, len(self), step)][:LOOKED_AT]
         both = [s for s in some if s.mask.any() and not s.mask.all()]
         brighter = sum(float(s.depth[s.mask].mean()) >= float(s.depth[~s.mask].mean()) for s in both)
         way: Nearest = "bright" if 2 * brighter >= len(both) else "dark"
-        told = f"near is {way} (masks are brighter than the rest in {brighter} of {len(both)} depth maps looked at)"
-        return replace(self, nearest=way, note=f"{self.note}; {told}".lstrip("; "))
+        note = f"near is {way} (masks are brighter than the rest in {brighter} of {len(both)} depth maps looked at)"
+        return replace(self, nearest=way, note=note)
 
 
 def read_mask(path: Path) -> Tensor:
@@ -279,22 +283,26 @@ def _read(path: Path, split: str, names: Sequence[str], expected: str, tested: b
     """A data set, as it is split into folders; if it is not, every fifth picture is for validation and test. One that
     is ``tested`` on as a whole has no training part."""
     parts = _parts(path, names)
-    if "whole" in parts:
-        files = _samples(parts["whole"], expected)
-        if tested or len(files) == 1:
-            return RGBDFiles(tuple(files), note="all pictures are in every split").oriented("found")
-        held = set(files[::-5])
-        chosen = tuple(f for f in files if (f in held) == (split != "train"))
-        note = "every fifth picture, counted from the last, is for validation and test"
-        return RGBDFiles(chosen, note=note).oriented("found")
-    if split == "test" or "train" not in parts:
-        if "test" not in parts:
-            raise VergenceError(f"{path} has no folder for test: expected {expected}")
-        return RGBDFiles(tuple(_samples(parts["test"], expected))).oriented("found")
-    files = _samples(parts["train"], expected)
-    held = set(files[::-10]) if len(files) > 1 else set(files)
-    chosen = tuple(f for f in files if len(files) == 1 or (f in held) == (split == "val"))
-    return RGBDFiles(chosen, note="every tenth training picture is for validation").oriented("found")
+    if "whole" not in parts:
+        return _split(parts, split, path, expected)
+    data = RGBDFiles(tuple(_samples(parts["whole"], expected))).oriented("found")
+    if tested or len(data) == 1:
+        return data.chosen(data.files, "all pictures are in every split")
+    held = set(data.files[::-5])
+    chosen = [f for f in data.files if (f in held) == (split != "train")]
+    return data.chosen(chosen, "every fifth picture, counted from the last, is for validation and test")
+
+
+def _split(parts: dict[str, Path], split: str, path: Path, expected: str) -> RGBDFiles:
+    part = "test" if split == "test" or "train" not in parts else "train"
+    if part not in parts:
+        raise VergenceError(f"{path} has no folder for test: expected {expected}")
+    data = RGBDFiles(tuple(_samples(parts[part], expected))).oriented("found")
+    if part == "test" or len(data) == 1:
+        return data
+    held = set(data.files[::-10])
+    chosen = [f for f in data.files if (f in held) == (split == "val")]
+    return data.chosen(chosen, "every tenth training picture is for validation")
 
 
 _SAMPLES = "RGB, depth and GT (or Image, Depth, Mask; or train_images, train_depth, train_masks)"

@@ -20,7 +20,7 @@ def window_means(x: Tensor, radius: int) -> Tensor:
 
 def guided(maps: Tensor, guide: Tensor, radius: int, eps: float, full: Tensor | None = None) -> Tensor:
     """Maps (B, 1, H, W) that follow the edges of a ``guide`` (B, C, H, W); with a guide of ``full`` size, (B, C, H',
-    W'), maps of that size. Slopes are small where the guide varies by less than the root of ``eps`` within ``radius``."""
+    W'), maps of that size. Slopes are small where the guide varies by less than the root of ``eps`` in a window."""
     channels = guide.shape[1]
     mean, own = window_means(guide, radius), window_means(maps, radius)
     products = (guide.unsqueeze(1) * guide.unsqueeze(2)).flatten(1, 2)

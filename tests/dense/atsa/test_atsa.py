@@ -55,7 +55,7 @@ def test_sigmoid_outputs_keep_maps_between_the_two_bounds():
 
 
 def test_wide_layers_in_bands_give_the_map_of_the_whole(monkeypatch):
-    monkeypatch.setattr("vergence.dense.atsa.model.BAND", 20_000)
+    monkeypatch.setattr("vergence.nn.convnorm.BAND", 20_000)
     network = little(trunk=(64, 64, 64, 64, 64)).eval().requires_grad_(False)
     inputs = torch.randn(2, 3, 64, 64), torch.rand(2, 1, 64, 64)
     fast = network(*inputs)

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from vergence.contract.claims import Evidence
 from vergence.contract.evidence import apart, apart_with_gradients, filled, noise, uniform
-from vergence.dense.atsa.model import ATSA, ConvNorm, DepthAttention, GreyConvNorm, LadderLayer, build, enlarged
+from vergence.dense.atsa.model import ATSA, DepthAttention, LadderLayer, build
 from vergence.dense.atsa.settings import SETTINGS, ModelConfig
 from vergence.metrics import saliency as fast
+from vergence.nn.convnorm import ConvNorm, GreyConvNorm, enlarged
 from vergence.reference import saliency as plain
 
 PARTS = (20_035_392, 1_665_152, 10_340_096, 50_626)
