@@ -148,8 +148,8 @@ PRESETS = {
     "tiny": Config(
         SMALL,
         Pictures(size=64),
-        train=Training(steps=600, batch=8, evaluate_every=0, log_every=10,
-                       optimiser=Optimiser("adam", lr=3e-3, schedule=Schedule("cosine", warmup=20, floor=0.02))),
+        train=Training(steps=650, batch=4, evaluate_every=0, log_every=10,
+                       optimiser=Optimiser("adam", lr=4e-3, schedule=Schedule("cosine", warmup=20, floor=0.02))),
     ),
     "paper": Config(
         ModelConfig(unused=True), Pictures("folder:data"), "sum",
@@ -165,8 +165,8 @@ PRESETS = {
     ),
     "starter": Config(
         MIDDLE,
-        Pictures(size=128, jitter=True, pictures=1000, held_out=60),
-        train=Training(steps=2900, batch=8, evaluate_every=0, log_every=20,
+        Pictures(size=96, jitter=True, pictures=500, held_out=60),
+        train=Training(steps=1600, batch=8, evaluate_every=0, log_every=20,
                        optimiser=Optimiser("adam", lr=3e-3, schedule=Schedule("cosine", warmup=50, floor=0.02))),
     ),
 }  # fmt: skip
@@ -248,7 +248,7 @@ SETTINGS = Settings(
     starters={
         "rendered": Starter(
             "salient objects of photographs with depth, trained on rendered pictures",
-            data="1,000 rendered pictures of 128 x 128 pixels, flipped, cropped, turned and in other light",
+            data="500 rendered pictures of 96 x 96 pixels, flipped, cropped, turned and in other light",
         ),
     },
     minutes=1.0,
