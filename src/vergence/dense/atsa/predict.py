@@ -24,7 +24,7 @@ from vergence.dense.atsa.model import ATSA
 from vergence.dense.atsa.settings import Config, Inputs
 from vergence.dense.depth import ORIENTATION, fitted_depth, near_map, read_depth, read_upright
 from vergence.dense.pairs import prepared
-from vergence.drawing.grid import Panel, grid
+from vergence.drawing.figure import figure, saved
 from vergence.drawing.masks import outlined, write_picture
 from vergence.ops.guided import guided
 
@@ -176,7 +176,15 @@ def render(ctx: Ctx, inputs: Inputs, result: Saliency) -> Sequence[Artifact]:
 
 
 def _overview(path: Path, result: Saliency, overlay: Tensor, name: str) -> Path:
-    maps = [(result.depth, "depth"), (result.saliency, "saliency")]
-    panels = [Panel(result.image / 255, name[-40:])]
-    panels += [Panel(values.float().expand(3, -1, -1), title) for values, title in maps]
-    return grid(path, [[*panels[:2]], [panels[2], Panel(overlay / 255, "object")]], side=4.0)
+    height, width = result.mask.shape
+    wide = 4.6 * min(max(width / height, 0.4), 2.5) ** 0.5
+    drawn = figure(2 * wide, 2 * wide * height / width + 0.6)
+    shown = ((result.image, name[-40:]), (result.depth, "depth"), (result.saliency, "saliency"), (overlay, "object"))
+    for place, (values, title) in zip(drawn.subplots(2, 2).flat, shown, strict=True):
+        if values.dim() == 3:
+            place.imshow(values.permute(1, 2, 0).numpy())
+        else:
+            place.imshow(values.numpy(), cmap="gray", vmin=0, vmax=1)
+        place.set_title(title, fontsize=9)
+        place.set_axis_off()
+    return saved(drawn, path)
