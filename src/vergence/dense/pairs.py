@@ -79,7 +79,9 @@ class RGBDFiles:
                 f"{size[1]} x {size[0]}"
             )
         depth = near_map(read_depth(own.depth), str(own.depth), self.nearest).values
-        return Sample(own.image.stem, image, fitted_depth(depth, *size, str(own.depth), own.image.name), mask)
+        return Sample(
+            own.image.stem, image, fitted_depth(depth, size[0], size[1], str(own.depth), own.image.name), mask
+        )
 
     def chosen(self, files: Sequence[Files], note: str) -> RGBDFiles:
         """Some of the samples, and a note that says which."""
@@ -103,8 +105,8 @@ def read_mask(path: Path) -> Tensor:
     """A mask (H, W): every pixel that is not black, for a JPEG every one above half of white."""
     picture = read_picture(path)
     lossy = picture.format == "JPEG"
-    values = np.asarray(picture.convert("L") if picture.mode not in ("1", "L", "I", "I;16") else picture)
-    values = torch.from_numpy(values.astype(np.float32))
+    stored = np.asarray(picture.convert("L") if picture.mode not in ("1", "L", "I", "I;16") else picture)
+    values = torch.from_numpy(stored.astype(np.float32))
     top = float(values.max())
     between = float(((values > 0.1 * top) & (values < 0.9 * top)).float().mean()) if top else 0.0
     if between > GREY:
@@ -250,11 +252,10 @@ def _samples(root: Path, expected: str) -> list[Files]:
     ]
     files = []
     for image in (p for p in _inside(images) if p.suffix.lower() in SUFFIXES):
-        own = [some.get(_key(image)) for some in partners]
-        for partner, folder, what in zip(own, (depths, masks), ("depth map", "mask"), strict=True):
-            if partner is None:
+        for some, folder, what in zip(partners, (depths, masks), ("depth map", "mask"), strict=True):
+            if _key(image) not in some:
                 raise VergenceError(f"{folder} has no {what} for {image.name}: expected {image.stem}.png")
-        files.append(Files(image, own[0], own[1]))  # type: ignore[arg-type]
+        files.append(Files(image, partners[0][_key(image)], partners[1][_key(image)]))
     if not files:
         raise VergenceError(f"{images} holds no pictures: expected {expected}")
     return files

@@ -134,7 +134,7 @@ def _exhibition(
         size = at[2] * min(apparent * uniform(source, 0.9, 1.1) / tall, 0.36 / (count - 1) / wide)
         main = odd if kind == USELESS and n == salient else look
         turn = yaw + math.atan2(at[0], at[2]) + uniform(source, -0.25, 0.25)
-        numbers.append(place(builder, parts, at, turn, size, *(_seen(m, size) for m in (main, trim))))
+        numbers.append(place(builder, parts, at, turn, size, _seen(main, size), _seen(trim, size)))
     eye = torch.tensor([uniform(source, -0.1, 0.1), uniform(source, -0.05, 0.05), 0.0])
     target = torch.tensor([uniform(source, -0.15, 0.15), uniform(source, -0.05, 0.1), 3.0])
     return builder.scene(), _camera(source, height, width, eye, target), numbers[salient]

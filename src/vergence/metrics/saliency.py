@@ -44,7 +44,8 @@ def f_measure(precision: Tensor, recall: Tensor) -> Tensor:
 def _counted(cut: Tensor, masks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Pixels of the cut map inside the mask, of the cut map, and of the mask."""
     hits = (cut & masks).flatten(1).sum(1, dtype=torch.float64)
-    return hits, *(some.flatten(1).sum(1, dtype=torch.float64) for some in (cut, masks))
+    found, true = (some.flatten(1).sum(1, dtype=torch.float64) for some in (cut, masks))
+    return hits, found, true
 
 
 def _f_of(hits: Tensor, found: Tensor, true: Tensor) -> Tensor:

@@ -47,8 +47,7 @@ class ConvNorm(nn.Module):
 
     def _convolved(self, x: Tensor, rectified: bool) -> Tensor:
         if quick(x) == torch.float32:
-            kind = (self.conv.stride, self.conv.padding)
-            (layer,) = self._ready(lambda: [self._prepared()], *self._sources(), kind=kind)
+            (layer,) = self._ready(lambda: [self._prepared()], *self._sources())
             x = x.contiguous(memory_format=torch.channels_last)
             return layer(x, rectified) if layer.tiles is None else _banded(layer, x, rectified)
         kind = computed_in(x)
@@ -57,7 +56,8 @@ class ConvNorm(nn.Module):
         return F.relu(out, inplace=True) if rectified else out
 
     def _prepared(self) -> Prepared:
-        layer = Prepared(*self.folded(), self.conv.stride[0], int(self.conv.padding[0]))
+        kernel, bias = self.folded()
+        layer = Prepared(kernel, bias, self.conv.stride[0], int(self.conv.padding[0]))
         if min(layer.kernel.shape[:2]) < FEWEST:
             layer.tiles = None
         return layer

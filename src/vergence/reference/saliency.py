@@ -212,7 +212,7 @@ class Transcribed(nn.Module):
     def forward(self, picture: Tensor, depth: Tensor) -> Tensor:
         h, features = picture, []
         for stage in self.vgg:
-            for conv in stage:  # type: ignore[union-attr]
+            for conv in stage:  # type: ignore[attr-defined]
                 h = F.relu(conv(h))
             h = F.max_pool2d(h, 2, ceil_mode=True)
             features.append(h)
@@ -227,8 +227,10 @@ class Transcribed(nn.Module):
         entering = [F.relu(t(h)) for t, h in zip(self.trans, features[1:], strict=True)]
         x, joined = [entering[0]], []
         for layer, guide in enumerate((d2, d3, d4)):
-            x = [*(own(b) for own, b in zip(self.branches[layer], x, strict=False)), entering[layer + 1]]
-            rows = [[part(b) for part, b in zip(row, x, strict=True)] for row in self.fuse[layer]]
+            branches: Any = self.branches[layer]
+            fuse: Any = self.fuse[layer]
+            x = [*(own(b) for own, b in zip(branches, x, strict=False)), entering[layer + 1]]
+            rows = [[part(b) for part, b in zip(row, x, strict=True)] for row in fuse]
             joined.append(torch.cat(rows[0], 1))
             x = [F.relu(joined[-1])] if layer == 2 else [F.relu(torch.stack(row).sum(0)) for row in rows]
             x[0] = self._gated(layer, x[0], guide)

@@ -62,12 +62,13 @@ def _inference(batch: int) -> Contest:
 
 def _folded(direct: nn.Module) -> nn.Module:
     """The transcription as PyTorch's own tools speed it up: norms folded into convolutions, channels last in memory."""
-    fused = copy.deepcopy(direct)
+    fused: Any = copy.deepcopy(direct)
     for module in fused.modules():
-        own = dict(module.named_children())
+        own: dict[str, Any] = dict(module.named_children())
         if isinstance(own.get("norm"), nn.BatchNorm2d):
-            module.conv, module.norm = fuse_conv_bn_eval(own["conv"], own["norm"]), nn.Identity()  # type: ignore[assignment]
-    return fused.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+            module.conv, module.norm = fuse_conv_bn_eval(own["conv"], own["norm"]), nn.Identity()
+    fused.to(memory_format=torch.channels_last)
+    return fused
 
 
 def _decoder() -> Contest:

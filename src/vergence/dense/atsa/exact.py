@@ -137,7 +137,7 @@ def network_is_the_published_one(_: Evidence) -> float:
         stems = (network.depth.stem[0][0].conv.weight, direct.stem[0].conv.weight)  # type: ignore[union-attr,index]
         grads = [torch.autograd.grad(form(picture, depth).square().sum(), weight)[0]
                  for form, weight in zip((network, direct), stems, strict=True)]  # fmt: skip
-        off.append(apart(*grads, relative=True))
+        off.append(apart(grads[0], grads[1], relative=True))
     return _worst(off)
 
 
@@ -162,7 +162,7 @@ def enlarging_later_is_the_same(_: Evidence) -> float:
         layer = filled(ConvNorm(5, 7, 1, bias=True)).train(training)
         x = noise(2, 5, 6, 9, seed="x").requires_grad_()
         theirs = F.relu(layer.norm(layer.conv(enlarged(x, 2))))
-        off.append(apart_with_gradients(layer(x, scale=2), theirs, (x, layer.conv.weight, layer.conv.bias)))
+        off.append(apart_with_gradients(layer(x, scale=2), theirs, (x, *layer.conv.parameters())))
     return _worst(off)
 
 

@@ -56,7 +56,7 @@ class VGGTrunk(nn.Module):
         map (B, 1, H, W) counts as grey."""
         x, outputs = picture, []
         for stage in self.stages:
-            for layer in stage:  # type: ignore[union-attr]
+            for layer in stage:  # type: ignore[attr-defined]
                 x = layer(x)
             x = F.max_pool2d(x, 2)
             outputs.append(x)
