@@ -89,68 +89,63 @@ def mean_f(maps: Tensor, masks: Tensor) -> Tensor:
 
 def s_measure(maps: Tensor, masks: Tensor, alpha: float = ALPHA) -> Tensor:
     """The structure measure (Fan et al., ICCV 2017): the mean of how alike object and background are and of how alike
-    the four regions around the mask's centre are."""
-    maps, truth = maps.double(), masks.double()
-    share, mean = truth.flatten(1).mean(1), maps.flatten(1).mean(1)
-    score = (alpha * _object(maps, truth, share) + (1 - alpha) * _regions(maps, truth)).clamp_min(0)
+    the four regions around the mask's centre are. Everything follows from a few sums over those regions."""
+    truth = masks.double()
+    mean = maps.double().flatten(1).mean(1)
+    own = maps.double() - mean.view(-1, 1, 1)  # centred, so that variances from sums lose no digits
+    share = truth.flatten(1).mean(1)
+    parts, counts = _quarters(truth)
+    squares, inside = own * own, own * truth
+    sums = torch.stack([_summed(t, parts) for t in (own, squares, truth, inside)])  # (4, B, 2, 2)
+    regions = (counts / truth[0].numel() * _similar(sums, counts, mean)).sum((1, 2))
+    totals = [*sums.sum((2, 3)), (squares * truth).flatten(1).sum(1)]
+    score = (alpha * _objects(totals, mean, truth[0].numel()) + (1 - alpha) * regions).clamp_min(0)
     return torch.where(share == 0, 1 - mean, torch.where(share == 1, mean, score))
 
 
-def _object(maps: Tensor, truth: Tensor, share: Tensor) -> Tensor:
-    return share * _alike(maps, truth) + (1 - share) * _alike(1 - maps, 1 - truth)
+def _objects(totals: list[Tensor], mean: Tensor, pixels: int) -> Tensor:
+    """How alike object and background are to a map of one, weighted by their shares."""
+    own, squares, count, inside, inside_squares = totals
+    score = torch.zeros_like(mean)
+    for some, total, square, level, sign in (
+        (count, inside, inside_squares, mean, 1), (pixels - count, own - inside, squares - inside_squares, 1 - mean, -1)
+    ):  # fmt: skip
+        shift = total / some.clamp_min(1)
+        variance = (square - some * shift * shift) / (some - 1).clamp_min(1)
+        deviation = torch.where(variance > 1e-15, variance, 0).sqrt()  # less is what sums leave of a constant
+        m = level + sign * shift
+        score = score + some / pixels * 2 * m / (m * m + 1 + deviation + EPS)
+    return score
 
 
-def _alike(values: Tensor, inside: Tensor) -> Tensor:
-    """``2 m / (m² + 1 + d)`` with mean and deviation of the values inside."""
-    count = inside.flatten(1).sum(1)
-    mean = (values * inside).flatten(1).sum(1) / count.clamp_min(1)
-    squares = (((values - mean.view(-1, 1, 1)) ** 2) * inside).flatten(1).sum(1)
-    deviation = (squares / (count - 1).clamp_min(1)).sqrt()
-    return 2 * mean / (mean**2 + 1 + deviation + EPS)
-
-
-def _regions(maps: Tensor, truth: Tensor) -> Tensor:
-    """Structural similarity of four rectangles that meet at the mask's centre, weighted by area. Their sums come from
-    summed-area tables."""
-    batch, height, width = maps.shape
+def _quarters(truth: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """Rows (B, 2, H) above and below the centre of each mask, columns (B, W, 2) left and right of it, and the pixels of
+    the four regions (B, 2, 2)."""
+    _, height, width = truth.shape
     area = truth.flatten(1).sum(1).clamp_min(1)
-    y = torch.arange(height, dtype=torch.float64, device=maps.device)
-    x = torch.arange(width, dtype=torch.float64, device=maps.device)
-    row = ((truth.sum(2) @ y) / area).round().long() + 1
-    column = ((truth.sum(1) @ x) / area).round().long() + 1
-    # Centred, so that variances from sums lose no digits.
-    own, other = (t - t.flatten(1).mean(1).view(-1, 1, 1) for t in (maps, truth))
-    stack = torch.stack([own, other, own * own, other * other, own * other], 1)
-    table = F.pad(stack.cumsum(2).cumsum(3), (1, 0, 1, 0))
-    which = torch.arange(batch, device=maps.device)
-    ends = ((torch.zeros_like(row), row), (row, torch.full_like(row, height)))
-    sides = ((torch.zeros_like(column), column), (column, torch.full_like(column, width)))
-    shift = [t.flatten(1).mean(1) for t in (maps, truth)]
-    total = torch.zeros(batch, dtype=torch.float64, device=maps.device)
-    for top, bottom in ends:
-        for left, right in sides:
-            count = ((bottom - top) * (right - left)).double()
-            sums = (
-                table[which, :, bottom, right] - table[which, :, top, right]
-                - table[which, :, bottom, left] + table[which, :, top, left]
-            )  # fmt: skip
-            total += count / (height * width) * _similar(sums, count, shift)
-    return total
+    y, x = (torch.arange(side, dtype=torch.float64, device=truth.device) for side in (height, width))
+    row = ((truth.sum(2) @ y) / area).round() + 1
+    column = ((truth.sum(1) @ x) / area).round() + 1
+    above, left = (y < row.unsqueeze(1)).double(), (x < column.unsqueeze(1)).double()
+    rows, columns = torch.stack([above, 1 - above], 1), torch.stack([left, 1 - left], 2)
+    return (rows, columns), rows.sum(2).unsqueeze(2) * columns.sum(1).unsqueeze(1)
 
 
-def _similar(sums: Tensor, count: Tensor, shift: list[Tensor]) -> Tensor:
-    """Structural similarity from sums (B, 5) of two maps, their squares and their product, less ``shift``."""
-    some = count.clamp_min(1)
-    x, y = sums[:, 0] / some, sums[:, 1] / some
-    fewer = (count - 1).clamp_min(1)
-    var_x, var_y, both = ((sums[:, n] - some * m).clamp(min=low) / fewer for n, m, low in (
-        (2, x * x, 0.0), (3, y * y, 0.0), (4, x * y, -torch.inf)
-    ))  # fmt: skip
-    x, y = x + shift[0], y + shift[1]
+def _summed(values: Tensor, parts: tuple[Tensor, Tensor]) -> Tensor:
+    return parts[0] @ (values @ parts[1])
+
+
+def _similar(sums: Tensor, count: Tensor, mean: Tensor) -> Tensor:
+    """Structural similarity (B, 2, 2) from sums (4, B, 2, 2) of centred map, its squares, mask and their product."""
+    own, squares, true, inside = sums
+    some, fewer = count.clamp_min(1), (count - 1).clamp_min(1)
+    x, y = own / some, true / some
+    var_x, var_y = (squares - some * x * x).clamp_min(0) / fewer, (true - some * y * y).clamp_min(0) / fewer
+    both = (inside - some * x * y) / fewer
+    x = x + mean.view(-1, 1, 1)
     tiny = 1e-13  # what sums leave where a region is constant
-    both = torch.where(both.abs() < tiny, 0, both)
-    above = 4 * x * y * both
-    below = (x * x + y * y) * (torch.where(var_x < tiny, 0, var_x) + torch.where(var_y < tiny, 0, var_y))
+    var_x, var_y, both = (torch.where(t.abs() < tiny, 0, t) for t in (var_x, var_y, both))
+    above, below = 4 * x * y * both, (x * x + y * y) * (var_x + var_y)
     empty = (below == 0) & (above == 0)
     return torch.where(count == 0, 0, torch.where(empty, 1.0, above / (below + EPS)))
 
@@ -207,14 +202,17 @@ def boundary_f(maps: Tensor, masks: Tensor, reach: int | None = None) -> Tensor:
 
 
 def widened(masks: Tensor, reach: int) -> Tensor:
-    """Masks (B, H, W) with all pixels within ``reach`` of them, by a disc: one maximum along the rows for each distance
-    from its centre."""
-    x = masks.to(torch.float32).unsqueeze(1)
-    height = x.shape[2]
-    out = torch.zeros_like(x)
-    for down in range(min(reach, height - 1) + 1):
-        half = int((reach * reach - down * down) ** 0.5)
-        row = F.max_pool2d(x, (1, 2 * half + 1), 1, (0, half)) if half else x
-        out[:, :, down:] = torch.maximum(out[:, :, down:], row[:, :, : height - down])
-        out[:, :, : height - down] = torch.maximum(out[:, :, : height - down], row[:, :, down:])
-    return out[:, 0] > 0
+    """Masks (B, H, W) with all pixels within ``reach`` of them, by a disc: rows are widened as far as it reaches at
+    each distance from its centre, from the farthest to the nearest."""
+    masks = masks.bool()
+    _, height, width = masks.shape
+    row, out, half = masks.clone(), torch.zeros_like(masks), 0
+    for down in range(reach, -1, -1):
+        while half < min(int((reach * reach - down * down) ** 0.5), width - 1):
+            half += 1
+            row[..., half:] |= masks[..., :-half]
+            row[..., :-half] |= masks[..., half:]
+        if down < height:
+            out[:, down:] |= row[:, : height - down]
+            out[:, : height - down] |= row[:, down:]
+    return out
