@@ -14,7 +14,9 @@ def plainly(layer, x):
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize(("size", "stride", "bias", "rectified"), [(3, 1, True, True), (3, 2, False, False), (1, 1, True, True)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("size", "stride", "bias", "rectified"), [(3, 1, True, True), (3, 2, False, False), (1, 1, True, True)]
+)
 def test_it_is_convolution_norm_and_relu(training, size, stride, bias, rectified):
     layer = filled(ConvNorm(4, 5, size, stride, bias, rectified)).train(training)
     x = torch.randn(2, 4, 9, 7, dtype=torch.float64)
