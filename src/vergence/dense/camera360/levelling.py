@@ -1,0 +1,190 @@
+"""From maps to the vertical: the dice loss on the sphere, the centroid of the more probable spot, test-time tilts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy import ndimage
+from torch import Tensor
+
+from vergence.dense.camera360.model import COARSE, FINE, CoarseToFine, Network
+from vergence.dense.camera360.settings import Objective
+from vergence.dense.camera360.vanishing import vanishing_image
+from vergence.ops.sphere import (
+    caps,
+    fibonacci_sphere,
+    pixel_areas,
+    pixel_directions,
+    pixel_to_vector,
+    rotate,
+    sample,
+    shortest_arc,
+    yaw,
+)
+
+Centroid = Literal["spherical", "pixel"]
+
+
+# Loss -----------------------------------------------------------------------------------------------------------------
+
+
+def generalised_dice(predicted: Tensor, truth: Tensor) -> Tensor:
+    """``1 − 2 Σ_c w_c Σ y ŷ / Σ_c w_c Σ (y + ŷ)`` with ``w_c = 1 / (Σ y)²``, of a spot's probabilities (B, M) and their
+    truth; the mean over the batch. A class that is nowhere has no weight."""
+    top, bottom = predicted.new_zeros(len(predicted)), predicted.new_zeros(len(predicted))
+    for own, true in ((predicted, truth), (1 - predicted, 1 - truth)):
+        size = true.sum(1)
+        weight = torch.where(size > 0, size.clamp(min=1e-12) ** -2, 0)
+        top = top + weight * (own * true).sum(1)
+        bottom = bottom + weight * (own + true).sum(1)
+    return (1 - 2 * top / bottom).mean()
+
+
+def dice_loss(logits: Tensor, up: Tensor, objective: Objective, turn: Tensor | None = None) -> Tensor:
+    """The loss of logits (B, 2, H, W) for verticals (B, 3): over points that are uniform on the sphere, turned about
+    the vertical axis by an angle (), or over pixels."""
+    height, width = logits.shape[-2:]
+    predicted = logits.float().softmax(1)[:, 1:]
+    truth = caps(up.float(), height, width, objective.radius).float().unsqueeze(1)
+    if objective.loss == "plane":
+        return generalised_dice(predicted.flatten(1), truth.flatten(1))
+    points = fibonacci_sphere(objective.points, predicted)
+    if turn is not None:
+        points = points @ yaw(turn.to(points)).mT
+    both = sample(torch.cat([predicted, truth], 1), points.view(1, 1, -1, 3))  # (B, 2, 1, M)
+    return generalised_dice(both[:, 0, 0], both[:, 1, 0])
+
+
+def log_cosh(found: Tensor, up: Tensor) -> Tensor:
+    """The mean of ``log cosh`` of the angles in radians between unit vectors (B, 3)."""
+    cosine = (found * up).sum(1)
+    angle = torch.atan2((1 - cosine * cosine).clamp(min=1e-12).sqrt(), cosine)
+    return (angle + F.softplus(-2 * angle) - math.log(2)).mean()
+
+
+# Pitch and roll -------------------------------------------------------------------------------------------------------
+
+
+def pitch_roll(up: Tensor) -> tuple[Tensor, Tensor]:
+    """Pitch and roll (...) in degrees of a camera that sees the vertical at ``up`` (..., 3), as GPano has them: the
+    elevation of the picture's middle, and positive if the right side is lower."""
+    x, y, z = up.unbind(-1)
+    return torch.rad2deg(torch.asin(-x.clamp(-1, 1))), torch.rad2deg(torch.atan2(-y, z))
+
+
+def up_of(pitch: Tensor, roll: Tensor) -> Tensor:
+    """The vertical (..., 3) of pitch and roll in degrees."""
+    a, b = torch.deg2rad(pitch), torch.deg2rad(roll)
+    return torch.stack([-a.sin(), -b.sin() * a.cos(), b.cos() * a.cos()], -1)
+
+
+def bins(up: Tensor, count: int, width: float) -> Tensor:
+    """The bins (B, 2) of pitch and roll, ``count`` of ``width`` degrees around 0."""
+    angles = torch.stack(pitch_roll(up), -1)
+    return (angles / width + count / 2).floor().clamp(0, count - 1).long()
+
+
+def middles(index: Tensor, count: int, width: float) -> Tensor:
+    """The verticals (B, 3) in the middle of bins (B, 2)."""
+    angles = (index.to(torch.get_default_dtype()) + 0.5 - count / 2) * width
+    return up_of(*angles.unbind(-1))
+
+
+def upright(up: Tensor) -> Tensor:
+    """Rotations R (..., 3, 3) for :func:`vergence.ops.sphere.rotate` that bring verticals (..., 3) to the top."""
+    return shortest_arc(torch.tensor([0.0, 0.0, 1.0]).to(up).expand_as(up), up)
+
+
+def coarse_to_fine(model: CoarseToFine, images: Tensor, votes: Tensor) -> Tensor:
+    """The verticals (B, 3): the likeliest coarse bins, then the fine bins of the pictures turned by them."""
+    coarse = model(images, votes).unflatten(1, (2, COARSE)).argmax(2)
+    rough = middles(coarse, COARSE, 10.0).to(images)
+    turns = upright(rough)
+    fine = model.fine(rotate(images, turns)).unflatten(1, (2, FINE)).argmax(2)
+    rest = middles(fine, FINE, 1.0).to(images)
+    return (turns @ rest.unsqueeze(-1)).squeeze(-1)
+
+
+# The axis of a segmentation -------------------------------------------------------------------------------------------
+
+
+def components(mask: np.ndarray) -> np.ndarray:
+    """Labels (H, W) of the connected parts of a mask, which continue from the last column to the first; 0 outside."""
+    labels, _ = ndimage.label(mask, np.ones((3, 3)))
+    last, first = labels[:, -1], labels[:, 0]
+    for shift in (-1, 0, 1):  # corners count, too
+        for one, other in zip(np.roll(last, shift), first, strict=True):
+            if one and other and one != other:
+                labels[labels == other] = one
+                last, first = labels[:, -1], labels[:, 0]
+    return labels
+
+
+def axis_of(spots: Tensor, centroid: Centroid = "spherical") -> Tensor:
+    """The vertical (3,) of a map (H, W) of a spot's probabilities: the centroid of the connected part with the most
+    probability on the sphere, in the upper hemisphere. Where nothing is above one half, all above half the largest
+    value count."""
+    height, width = spots.shape
+    values = spots.detach().double().cpu()
+    mask = values > min(0.5, 0.5 * float(values.max()))
+    weights = values * pixel_areas(height, width, values).unsqueeze(1)
+    labels = torch.from_numpy(components(mask.numpy())).long()
+    mass = torch.zeros(int(labels.max()) + 1, dtype=torch.double).index_add_(0, labels.flatten(), weights.flatten())
+    mass[0] = -1
+    own = labels == int(mass.argmax())
+    if centroid == "spherical":
+        axis = (pixel_directions(height, width, values) * (weights * own).unsqueeze(-1)).sum((0, 1))
+    else:
+        rows, columns = own.nonzero(as_tuple=True)
+        empty = (~own.any(0)).nonzero().squeeze(1)
+        start = int(empty[0]) if len(empty) else 0  # unrolled at a column that the part does not reach
+        across = ((columns - start) % width).double().mean() + start
+        axis = pixel_to_vector(across, rows.double().mean(), height, width)
+    axis = F.normalize(axis, dim=0)
+    return axis * (1 if axis[2] >= 0 else -1)
+
+
+# Whole pictures -------------------------------------------------------------------------------------------------------
+
+
+def network_input(pictures: Tensor, votes: Tensor, height: int) -> tuple[Tensor, Tensor]:
+    """Pictures (B, 3, H, W) and votes (B, H, W) of bytes, as the networks take them: of a height, from -1 to 1 and from
+    0 to 1."""
+    size = (height, 2 * height)
+    both = [pictures.float() / 127.5 - 1, votes.unsqueeze(1).float() / 255]
+    both = [F.interpolate(x, size, mode="bilinear", antialias=True, align_corners=False) for x in both]
+    return both[0], both[1]
+
+
+def verticals(model: Network, images: Tensor, votes: Tensor, centroid: Centroid) -> tuple[Tensor, Tensor | None]:
+    """The verticals (B, 3) that a network finds, and the probabilities (B, H, W) of the spots if it segments."""
+    if isinstance(model, CoarseToFine):
+        axes, maps = coarse_to_fine(model, images, votes), None
+    else:
+        found = model(images, votes).float()
+        maps = found.softmax(1)[:, 1] if found.dim() == 4 else None
+        axes = found if maps is None else torch.stack([axis_of(own, centroid) for own in maps]).to(images)
+    return axes * torch.where(axes[:, 2:] < 0, -1, 1), maps
+
+
+def tilted_again(
+    find: Callable[[Tensor, Tensor], Tensor], pictures: Tensor, axes: Tensor, tilt: float, level: float
+) -> Tensor:
+    """Verticals (B, 3) after the test-time tilt: pictures (B, 3, H, W) of bytes that seem to be within ``level``
+    degrees of upright are tilted by ``tilt`` degrees all at once, and ``find(pictures, votes)`` says where the vertical is."""
+    near = torch.rad2deg(torch.acos(axes[:, 2].clamp(-1, 1))) < level
+    if not tilt or not bool(near.any()):
+        return axes
+    a = math.radians(tilt)
+    turn = torch.tensor([[math.cos(a), 0.0, math.sin(a)], [0.0, 1.0, 0.0], [-math.sin(a), 0.0, math.cos(a)]])
+    turned = rotate(pictures[near].float(), turn.to(pictures.device)).round().to(torch.uint8)
+    votes = torch.stack([vanishing_image(own.cpu(), *own.shape[-2:]) for own in turned]).to(pictures.device)
+    again = find(turned, votes) @ turn.to(axes).mT
+    found = axes.clone()
+    found[near] = again * torch.where(again[:, 2:] < 0, -1, 1)
+    return found
