@@ -10,19 +10,22 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from PIL import ImageOps
 from torch import Tensor
 
 from vergence.contract.data import Layout
+from vergence.contract.inputs import InMemory
 from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
-from vergence.data.images import find_images, read_image, resized
+from vergence.data.images import as_picture, find_images, read_image, resized
 from vergence.data.rendered import rendered
 from vergence.dense.camera360.levelling import upright
 from vergence.dense.camera360.settings import Panoramas
 from vergence.dense.camera360.vanishing import vanishing_image
 from vergence.dense.panoramas import many_panoramas
 from vergence.ops.sphere import fibonacci_sphere, rotate, sphere_to_vector
-from vergence.reading.files import read_text
+from vergence.reading.files import read_text, refusing
+from vergence.reading.pictures import WHAT, read_picture
 from vergence.rendering.views import exposed
 
 RENDERED, NEAR, POSES = 128, 0.3, 4
@@ -45,6 +48,15 @@ class Sample(NamedTuple):
     """(3,), the vertical."""
     near: bool
     """Whether it belongs to the panoramas near level, which are counted apart."""
+
+
+def read_panorama(path: Path, longest: int = 0) -> Tensor:
+    """A panorama (3, H, W) of bytes from a file, turned as its EXIF data says; pictures of other shapes are refused."""
+    if isinstance(path, InMemory):
+        return as_panorama(read_image(path), path)
+    with refusing(path, WHAT):
+        turned = ImageOps.exif_transpose(read_picture(path, longest))
+    return as_panorama(as_picture(turned, str(path)), path)
 
 
 def as_panorama(picture: Tensor, name: object) -> Tensor:
@@ -144,7 +156,7 @@ class Files:
     def __getitem__(self, index: int) -> Sample:
         number, pose = divmod(range(len(self))[index], self.rotations + self.level)
         path, up = self.files[number]
-        own = as_panorama(read_image(path, 4 * self.height), path)
+        own = read_panorama(path, 4 * self.height)
         picture = resized(own.float(), 2 * self.height, 4 * self.height).round().clamp(0, 255).to(torch.uint8)
         near = up is None and pose == self.rotations
         if up is None:

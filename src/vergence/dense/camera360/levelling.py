@@ -19,7 +19,6 @@ from vergence.ops.sphere import (
     caps,
     fibonacci_sphere,
     pixel_areas,
-    pixel_directions,
     pixel_to_vector,
     rotate,
     sample,
@@ -115,14 +114,12 @@ def coarse_to_fine(model: CoarseToFine, images: Tensor, votes: Tensor) -> Tensor
 
 def components(mask: np.ndarray) -> np.ndarray:
     """Labels (H, W) of the connected parts of a mask, which continue from the last column to the first; 0 outside."""
-    labels, _ = ndimage.label(mask, np.ones((3, 3)))
-    last, first = labels[:, -1], labels[:, 0]
-    for shift in (-1, 0, 1):  # corners count, too
-        for one, other in zip(np.roll(last, shift), first, strict=True):
-            if one and other and one != other:
-                labels[labels == other] = one
-                last, first = labels[:, -1], labels[:, 0]
-    return labels
+    labels, count = ndimage.label(np.concatenate([mask, mask[:, :1]], 1), np.ones((3, 3)))
+    parent = np.arange(count + 1)
+    for one, other in np.unique(np.stack([labels[:, -1], labels[:, 0]], 1), axis=0):  # one column, labelled twice
+        low, high = sorted((parent[one], parent[other]))
+        parent[parent == high] = low
+    return parent[labels[:, :-1]]
 
 
 def axis_of(spots: Tensor, centroid: Centroid = "spherical") -> Tensor:
@@ -132,17 +129,18 @@ def axis_of(spots: Tensor, centroid: Centroid = "spherical") -> Tensor:
     height, width = spots.shape
     values = spots.detach().double().cpu()
     mask = values > min(0.5, 0.5 * float(values.max()))
-    weights = values * pixel_areas(height, width, values).unsqueeze(1)
-    labels = torch.from_numpy(components(mask.numpy())).long()
-    mass = torch.zeros(int(labels.max()) + 1, dtype=torch.double).index_add_(0, labels.flatten(), weights.flatten())
-    mass[0] = -1
+    rows, columns = mask.nonzero(as_tuple=True)
+    labels = torch.from_numpy(components(mask.numpy()))[rows, columns]
+    weights = values[rows, columns] * pixel_areas(height, width, values)[rows]
+    mass = torch.bincount(labels, weights, minlength=1)
     own = labels == int(mass.argmax())
+    rows, columns, weights = rows[own], columns[own], weights[own]
     if centroid == "spherical":
-        axis = (pixel_directions(height, width, values) * (weights * own).unsqueeze(-1)).sum((0, 1))
+        axis = (pixel_to_vector(columns.double(), rows.double(), height, width) * weights.unsqueeze(1)).sum(0)
     else:
-        rows, columns = own.nonzero(as_tuple=True)
-        empty = (~own.any(0)).nonzero().squeeze(1)
-        start = int(empty[0]) if len(empty) else 0  # unrolled at a column that the part does not reach
+        reached = torch.zeros(width, dtype=torch.bool)
+        reached[columns] = True
+        start = int((~reached).long().argmax())  # unrolled at a column that the part does not reach
         across = ((columns - start) % width).double().mean() + start
         axis = pixel_to_vector(across, rows.double().mean(), height, width)
     axis = F.normalize(axis, dim=0)
@@ -176,7 +174,7 @@ def tilted_again(
     find: Callable[[Tensor, Tensor], Tensor], pictures: Tensor, axes: Tensor, tilt: float, level: float
 ) -> Tensor:
     """Verticals (B, 3) after the test-time tilt: pictures (B, 3, H, W) of bytes that seem to be within ``level``
-    degrees of upright are tilted by ``tilt`` degrees all at once, and ``find(pictures, votes)`` says where the vertical is."""
+    degrees of upright are tilted by ``tilt`` degrees, all at once, and ``find(pictures, votes)`` is asked again."""
     near = torch.rad2deg(torch.acos(axes[:, 2].clamp(-1, 1))) < level
     if not tilt or not bool(near.any()):
         return axes

@@ -18,8 +18,7 @@ from vergence.contract.result import Result
 from vergence.contract.settings import NoFacts
 from vergence.core.errors import VergenceError
 from vergence.core.files import replacing, write_json, write_text
-from vergence.data.images import read_image
-from vergence.dense.camera360.data import as_panorama
+from vergence.dense.camera360.data import read_panorama
 from vergence.dense.camera360.levelling import network_input, pitch_roll, tilted_again, upright, verticals
 from vergence.dense.camera360.model import Network
 from vergence.dense.camera360.pictures import with_horizon
@@ -81,7 +80,7 @@ class Levelled(Result):
 
 def levelled(ctx: Ctx, model: Network, inputs: Inputs) -> Levelled:
     """The panorama of a user, set upright."""
-    panorama = as_panorama(read_image(inputs.panorama), inputs.panorama)
+    panorama = read_panorama(inputs.panorama)
     height, width = panorama.shape[-2:]
     ctx.need(12.0 * (height + 2) * (width + 2) + 6.0 * height * width, f"rotating {width} x {height} pixels")
     aim, size = ctx.config.objective, ctx.config.data.height
