@@ -26,7 +26,7 @@ UPS = ((0.0, 0.0, 1.0), (0.2, 0.1, 1.0), (-0.5, 0.6, 0.8), (1.0, 0.0, 0.3))
 
 
 def tensor(pixels):
-    return torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1)
+    return torch.from_numpy(np.array(pixels)).permute(2, 0, 1)
 
 
 def unit(up):
@@ -149,8 +149,8 @@ def test_a_list_of_rotated_panoramas_gives_their_vertical(tmp_path):
     data = LAYOUTS["deep360up"].read(tmp_path, "test")
     assert len(data) == 3
     for sample in (data[1], data[2]):
-        normals, _ = vanishing.line_normals(sample.image)
-        assert ((normals @ sample.up.double()).abs() < math.sin(math.radians(4))).sum() >= 5
+        bright = (sample.image[0] > 200).float()  # around the vertical
+        assert axis_errors(axis_of(bright)[None], sample.up[None]) < 2
 
 
 @pytest.mark.parametrize(

@@ -183,8 +183,10 @@ class Regressor(nn.Module):
         self.backbone, taps = backbone(config)
         self.cells = config.cells
         cells, hidden = config.cells[0] * config.cells[1], config.regressed
-        layers = (nn.Linear(taps[3] * cells, hidden), nn.ReLU(), nn.Linear(hidden, 3))
-        self.head = nn.Sequential(*layers) if hidden else nn.Linear(taps[3] * cells, 3)
+        inputs = taps[3] * cells
+        self.head: nn.Module = nn.Linear(inputs, 3)
+        if hidden:
+            self.head = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, 3))
 
     def forward(self, images: Tensor, votes: Tensor) -> Tensor:
         last = self.backbone.taps(_checked(images))[3]  # type: ignore[operator]

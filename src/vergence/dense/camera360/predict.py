@@ -90,7 +90,8 @@ def levelled(ctx: Ctx, model: Network, inputs: Inputs) -> Levelled:
         return verticals(model, *network_input(pictures, votes, size), aim.centroid)[0]
 
     normals, lengths = line_normals(small)
-    votes = as_bytes(circle_votes(normals, *small.shape[-2:], 1.0))
+    high, wide = small.shape[-2:]
+    votes = as_bytes(circle_votes(normals, high, wide, 1.0))
     images = network_input(ctx.to_device(small)[None], ctx.to_device(votes)[None], size)
     axes, maps = verticals(model, *images, aim.centroid)
     if inputs.tilt:

@@ -152,11 +152,11 @@ class Inputs:
 
 
 SMALL = ModelConfig(
-    backbone="small", widths=(16, 16, 32, 64), strides=(2, 1, 2, 2), stream=(16, 8, 8), context=32, rates=(1, 2, 4),
+    backbone="small", widths=(16, 16, 32, 64), strides=(2, 1, 2, 1), stream=(16, 8, 8), context=32, rates=(1, 2, 4),
     low=16, hidden=16, cells=(4, 8),
 )  # fmt: skip
 STARTER = ModelConfig(
-    backbone="small", widths=(16, 32, 64, 96), strides=(2, 2, 2, 2), stream=(16, 8, 8), context=32, rates=(1, 2, 4),
+    backbone="small", widths=(16, 32, 64, 96), strides=(2, 2, 2, 1), stream=(16, 8, 8), context=32, rates=(1, 2, 4),
     low=32, hidden=32,
 )  # fmt: skip
 PRESETS = {
@@ -178,7 +178,7 @@ PRESETS = {
         STARTER,
         Panoramas(height=128, scenes=420, held_out=90, jitter=True),
         Objective(points=4096, radius=7.5),
-        train=Training(steps=2400, batch=8, evaluate_every=0, log_every=20,
+        train=Training(steps=1500, batch=8, evaluate_every=0, log_every=20,
                        optimiser=Optimiser("adam", lr=3e-3, schedule=Schedule("cosine", warmup=50, floor=0.02))),
     ),
 }  # fmt: skip

@@ -37,10 +37,11 @@ def line_normals(picture: Tensor) -> tuple[Tensor, Tensor]:
     faces = cube_faces(grey, side)[0, :, 0].numpy()
     normals, lengths = [], []
     for face, turn in zip(faces, cube_rotations(torch.zeros((), dtype=torch.float64)), strict=True):
-        edges = canny(face.astype(np.float64), SMOOTH)
+        edges = canny(face.astype(np.float64), SMOOTH)  # type: ignore[no-untyped-call]
         if not edges.any():
             continue
-        found = probabilistic_hough_line(edges, VOTES, max(round(LENGTH * side), 3), GAP, rng=0)
+        least = max(round(LENGTH * side), 3)
+        found = probabilistic_hough_line(edges, VOTES, least, GAP, rng=0)  # type: ignore[no-untyped-call]
         if not found:
             continue
         ends = (torch.tensor(found, dtype=torch.float64) + 0.5) * (2 / side) - 1  # (N, 2 ends, right and down)
