@@ -94,10 +94,10 @@ def levelled(ctx: Ctx, model: Network, inputs: Inputs) -> Levelled:
     votes = as_bytes(circle_votes(normals, high, wide, 1.0))
     images = network_input(ctx.to_device(small)[None], ctx.to_device(votes)[None], size)
     axes, maps = verticals(model, *images, aim.centroid)
-    if inputs.tilt:
+    if inputs.again == "tilted":
         axes = tilted_again(find, ctx.to_device(small)[None], axes, aim.tilt, aim.level)
     found = axes[0].double().cpu()
-    axis, refined = _refined(found, normals, lengths) if inputs.refine else (found, False)
+    axis, refined = _refined(found, normals, lengths) if inputs.refine == "lines" else (found, False)
     hint = _hint(small, maps, len(normals))
     if hint:
         ctx.progress.say(hint)

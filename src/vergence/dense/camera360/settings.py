@@ -139,9 +139,9 @@ class Inputs:
 
     panorama: Image
     """The picture to set upright."""
-    refine: bool = True
+    refine: Literal["lines", "off"] = "lines"
     """Turn the vertical to the one that the straight lines near it agree on, if enough of them do."""
-    tilt: bool = True
+    again: Literal["tilted", "off"] = "tilted"
     """Try again, tilted, if the picture seems to be near level."""
     quality: int = 95
     """Of the upright panorama's JPEG file, from 1 to 100; 0 writes PNG."""
@@ -178,7 +178,7 @@ PRESETS = {
         STARTER,
         Panoramas(height=128, scenes=420, held_out=90, jitter=True),
         Objective(points=4096, radius=7.5),
-        train=Training(steps=1500, batch=8, evaluate_every=0, log_every=20,
+        train=Training(steps=1000, batch=8, evaluate_every=0, log_every=20,
                        optimiser=Optimiser("adam", lr=3e-3, schedule=Schedule("cosine", warmup=50, floor=0.02))),
     ),
 }  # fmt: skip
