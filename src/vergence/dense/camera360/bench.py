@@ -90,11 +90,11 @@ def _batch() -> Contest:
     """Eight panoramas at once, as test-time tilts are, against one after another."""
     torch.manual_seed(0)
     network = build(SETTINGS.configure("starter").model).eval().requires_grad_(False)
-    images = torch.rand(8, 3, 128, 256, generator=generator("images")) * 2 - 1
-    votes = torch.rand(8, 1, 128, 256, generator=generator("votes"))
+    images = torch.rand(8, 3, 64, 128, generator=generator("images")) * 2 - 1
+    votes = torch.rand(8, 1, 64, 128, generator=generator("votes"))
 
     def single() -> list[Tensor]:
         return [network(image[None], vote[None]) for image, vote in zip(images, votes, strict=True)]
 
-    title = "the starter network on 8 panoramas of 256 x 128"
+    title = "the starter network on 8 panoramas of 128 x 64"
     return Contest("batch", title, partial(network, images, votes), {"one by one": single})

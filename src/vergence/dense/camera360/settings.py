@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from vergence.contract.data import EMBEDDED, Source
@@ -152,12 +152,8 @@ class Inputs:
 
 
 SMALL = ModelConfig(
-    backbone="small", widths=(16, 16, 32, 64), strides=(2, 1, 2, 1), stream=(16, 8, 8), context=32, rates=(1, 2, 4),
+    backbone="small", widths=(16, 16, 32, 64), strides=(2, 1, 2, 1), stream=(16, 8, 8), context=32, rates=(2, 6, 12),
     low=16, hidden=16, cells=(4, 8),
-)  # fmt: skip
-STARTER = ModelConfig(
-    backbone="small", widths=(16, 32, 64, 96), strides=(2, 2, 2, 1), stream=(16, 8, 8), context=32, rates=(1, 2, 4),
-    low=32, hidden=32,
 )  # fmt: skip
 PRESETS = {
     "tiny": Config(
@@ -175,10 +171,10 @@ PRESETS = {
         train=Training(epochs=30, batch=8, keep="best", optimiser=Optimiser("adam", lr=1e-4)),
     ),
     "starter": Config(
-        STARTER,
-        Panoramas(height=128, scenes=420, held_out=90, jitter=True),
-        Objective(points=4096, radius=7.5),
-        train=Training(steps=1000, batch=8, evaluate_every=0, log_every=20,
+        replace(SMALL, hidden=32),
+        Panoramas(height=64, scenes=420, held_out=90, jitter=True),
+        Objective(points=4096, radius=10.0),
+        train=Training(steps=1200, batch=8, evaluate_every=0, log_every=20,
                        optimiser=Optimiser("adam", lr=3e-3, schedule=Schedule("cosine", warmup=50, floor=0.02))),
     ),
 }  # fmt: skip
