@@ -28,8 +28,9 @@ from vergence.reading.files import read_text, refusing
 from vergence.reading.pictures import WHAT, read_picture
 from vergence.rendering.views import exposed
 
-RENDERED, NEAR, POSES = 128, 0.3, 4
-"""Height of rendered panoramas, the share of them near level for training, and poses of each place."""
+NEAR, POSES = 0.3, 4
+"""The share of rendered panoramas near level for training, and poses of each place. Pictures are rendered, and lines
+found, at twice the height of the network's input."""
 OFFSET = 3.0
 """Standard deviation, in degrees, of the random turn of a panorama beside its even spread."""
 RATIO = 0.02
@@ -85,8 +86,11 @@ class Rendered:
     @classmethod
     def of(cls, config: Panoramas, split: str) -> Rendered:
         if split == "train":
-            return cls((_voted(config.scenes, POSES, NEAR, ("train",), "train"),), (False,))
-        sets = [_voted(config.held_out, 1, float(name == "level"), (split, name), "test") for name in SETS]
+            return cls((_voted(config.scenes, POSES, 2 * config.height, NEAR, ("train",), "train"),), (False,))
+        sets = [
+            _voted(config.held_out, 1, 2 * config.height, float(name == "level"), (split, name), "test")
+            for name in SETS
+        ]
         return cls(tuple(sets), (False, True))
 
     def __len__(self) -> int:
@@ -104,13 +108,13 @@ class Rendered:
 SETS = ("rotated", "level")
 
 
-def _voted(count: int, poses: int, near: float, seed: Sequence[str], share: Any) -> dict[str, Tensor]:
-    views = many_panoramas(count, poses, RENDERED, near, seed, share)
+def _voted(count: int, poses: int, height: int, near: float, seed: Sequence[str], share: Any) -> dict[str, Tensor]:
+    views = many_panoramas(count, poses, height, near, seed, share)
 
     def vote() -> dict[str, Tensor]:
         return {"votes": torch.stack([vanishing_image(image, *image.shape[-2:]) for image in views["image"]])}
 
-    asked = {"count": count, "poses": poses, "height": RENDERED, "near": near, "seed": tuple(seed), "share": share}
+    asked = {"count": count, "poses": poses, "height": height, "near": near, "seed": tuple(seed), "share": share}
     return views | rendered("votes", asked, CODE, vote)
 
 

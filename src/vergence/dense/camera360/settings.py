@@ -265,9 +265,12 @@ SETTINGS = Settings(
     },
     learns=Learns(
         "dice",
-        steps=30,
+        steps=12,
         share=0.95,
-        changes={"data.scenes": 2, "data.held_out": 1, "data.height": 64, "objective.radius": 20.0},
+        changes={
+            "data.scenes": 1, "data.held_out": 1, "data.height": 32, "objective.radius": 30.0, "objective.points": 500,
+            "train.batch": 2,
+        },
     ),
     starters={
         "rendered": Starter(

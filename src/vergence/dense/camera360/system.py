@@ -20,7 +20,7 @@ from vergence.core.errors import VergenceError
 from vergence.data.layouts import read
 from vergence.dense.camera360 import predict
 from vergence.dense.camera360.claims import CLAIMS
-from vergence.dense.camera360.data import LAYOUTS, RENDERED, Files, Noise, Prepared, Rendered
+from vergence.dense.camera360.data import LAYOUTS, Files, Noise, Prepared, Rendered
 from vergence.dense.camera360.levelling import (
     bins,
     dice_loss,
@@ -137,7 +137,7 @@ class Camera360(System[Config, NoFacts, Network, Prepared, Levelled]):
 def _embedded(asked: Panoramas, split: str) -> Rendered | Noise:
     if asked.kind == "places":
         return Rendered.of(asked, split)
-    return Noise(NOISE, RENDERED // 2, (split,), asked.kind == "rotated-noise")
+    return Noise(NOISE, asked.height, (split,), asked.kind == "rotated-noise")
 
 
 def _classified(model: CoarseToFine, images: Tensor, votes: Tensor, up: Tensor) -> Mapping[str, Tensor]:
