@@ -149,7 +149,8 @@ class Files:
 
     files: tuple[tuple[Path, Tensor | None], ...]
     rotations: int = 1
-    height: int = 256
+    height: int = 64
+    """Of the network's input; pictures have twice that."""
     level: bool = False
     """Whether the level pictures as they are follow those that are rotated."""
     note: str = ""
@@ -258,7 +259,7 @@ def _tenths(files: Sequence[Path], split: str) -> tuple[list[Path], str]:
 
 
 def _levelled(files: Sequence[Path], note: str, split: str) -> Files:
-    return Files(tuple((file, None) for file in files), 32, level=split != "train", note=note)
+    return Files(tuple((file, None) for file in files), level=split != "train", note=note)
 
 
 def _read_sun360(path: Path, split: str) -> Files:

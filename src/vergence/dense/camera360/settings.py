@@ -269,7 +269,7 @@ SETTINGS = Settings(
         share=0.95,
         changes={
             "data.scenes": 1, "data.held_out": 1, "data.height": 32, "objective.radius": 30.0, "objective.points": 500,
-            "train.batch": 2,
+            "data.rotations": 1, "train.batch": 2,
         },
     ),
     starters={
