@@ -179,6 +179,7 @@ PRESETS = {
     ),
 }  # fmt: skip
 _DIRECT = {"model.wraps": False, "objective.tilt": 0.0}
+_NOISE = {"model.votes": False, "objective.tilt": 0.0}
 VARIANTS = {
     "gscnn": Variant("segmentation with votes", {}),
     "no-votes": Variant("segmentation", {"model.votes": False}),
@@ -189,12 +190,8 @@ VARIANTS = {
     "no-tilt": Variant("without test-time tilt", {"objective.tilt": 0.0}, headline=False),
     "pixel": Variant("centroid of pixels", {"objective.centroid": "pixel"}, headline=False),
     "zeros": Variant("zero padding", {"model.wraps": False}, headline=False),
-    "rotated-noise": Variant(
-        "rotated white noise", {"model.votes": False, "data.kind": "rotated-noise", "objective.tilt": 0.0}, False
-    ),
-    "sampled-noise": Variant(
-        "white noise, not rotated", {"model.votes": False, "data.kind": "sampled-noise", "objective.tilt": 0.0}, False
-    ),
+    "rotated-noise": Variant("rotated white noise", {"data.kind": "rotated-noise", **_NOISE}, headline=False),
+    "sampled-noise": Variant("white noise, not rotated", {"data.kind": "sampled-noise", **_NOISE}, headline=False),
 }
 
 
