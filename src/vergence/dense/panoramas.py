@@ -23,7 +23,7 @@ from vergence.rendering.outdoors import OUTDOORS
 from vergence.rendering.places import FLOOR, Place, desk_at
 from vergence.rendering.things import Material, choice, place, random_material, uniform
 
-AXES = torch.tensor([[0.0, 0.0, -1.0], [1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
+AXES = torch.tensor([[0.0, 0.0, -1.0], [1.0, 0.0, 0.0], [0.0, -1.0, 0.0]], device="cpu")
 """From the axes of a camera (right, down, forward) to those of :mod:`vergence.ops.sphere`."""
 SPREAD = 32
 """Directions of the vertical, spread evenly over the upper hemisphere, that poses are drawn from."""

@@ -29,8 +29,8 @@ PARTS = {"backbone": 21_785_568, "stream": 105_549, "aspp": 3_073_792, "low": 9_
 """Parameters of the parts of the published network."""
 CLASSIFIER = 27_161_264 - 3_326_696
 """InceptionV3 for ImageNet, without its auxiliary classifier."""
-TOP = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
-ZERO = torch.zeros((), dtype=torch.float64)
+TOP = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64, device="cpu")
+ZERO = torch.zeros((), dtype=torch.float64, device="cpu")
 
 
 def _rotations(count: int, seed: str) -> Tensor:

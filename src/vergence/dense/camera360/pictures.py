@@ -17,8 +17,8 @@ from vergence.metrics.angles import axis_errors
 from vergence.ops.sphere import pixel_directions, rotate
 
 SHOWN = 5
-HORIZON = torch.tensor([255, 64, 64], dtype=torch.uint8)
-SPOT = torch.tensor([64, 220, 255], dtype=torch.uint8)
+HORIZON, SPOT = (255, 64, 64), (64, 220, 255)
+"""Colours of the horizon and of the rings around the ends of the vertical."""
 
 
 def with_horizon(picture: Tensor, up: Tensor, thick: float = 0.6) -> Tensor:
@@ -30,9 +30,13 @@ def with_horizon(picture: Tensor, up: Tensor, thick: float = 0.6) -> Tensor:
         rows.append((part @ up.float()).abs())
     cosine = torch.cat(rows)
     reach = 3.14 * thick / 100
-    drawn = torch.where(cosine < reach, HORIZON.view(3, 1, 1), picture)
+    drawn = torch.where(cosine < reach, _colour(HORIZON), picture)
     ring = (torch.acos(cosine.clamp(max=1)) - 0.087).abs() < reach  # 5 degrees
-    return torch.where(ring, SPOT.view(3, 1, 1), drawn)
+    return torch.where(ring, _colour(SPOT), drawn)
+
+
+def _colour(values: tuple[int, int, int]) -> Tensor:
+    return torch.tensor(values, dtype=torch.uint8).view(3, 1, 1)
 
 
 def held_out(ctx: Context[Any, Any], models: Mapping[str, Network], data: Any) -> Sequence[Artifact]:
