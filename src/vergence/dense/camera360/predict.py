@@ -32,8 +32,10 @@ LINES = 512
 """Height at which line segments are found."""
 SHOWN = 720
 """Height of the pictures before and after."""
-FARTHEST = 5.0
-"""Degrees by which lines may turn the network's vertical."""
+TILT = 20.0
+"""Degrees of the test-time tilt, where the config has none."""
+WITHIN, FARTHEST = 14.0, 12.0
+"""Degrees within which lines are taken for vertical ones, and by which they may turn the network's vertical."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +96,8 @@ def levelled(ctx: Ctx, model: Network, inputs: Inputs) -> Levelled:
     votes = as_bytes(circle_votes(normals, high, wide, 1.0))
     images = network_input(ctx.to_device(small)[None], ctx.to_device(votes)[None], size)
     axes, maps = verticals(model, *images, aim.centroid)
-    if inputs.again == "tilted":
-        axes = tilted_again(find, ctx.to_device(small)[None], axes, aim.tilt, aim.level)
+    tilt = aim.tilt or TILT if inputs.again == "tilted" else 0.0
+    axes = tilted_again(find, ctx.to_device(small)[None], axes, tilt, aim.level)
     found = axes[0].double().cpu()
     axis, refined = _refined(found, normals, lengths) if inputs.refine == "lines" else (found, False)
     hint = _hint(small, maps, len(normals))
@@ -104,10 +106,10 @@ def levelled(ctx: Ctx, model: Network, inputs: Inputs) -> Levelled:
     turn = upright(axis)
     level = rotate_tiles(panorama, turn)
     pitch, roll = (float(angle) for angle in pitch_roll(axis))
-    tilt = math.degrees(math.atan2(float(axis[:2].norm()), float(axis[2])))
+    off = math.degrees(math.atan2(float(axis[:2].norm()), float(axis[2])))
     spots = None if maps is None else maps[0].float().cpu()
     return Levelled(
-        panorama, level, _plain(axis), pitch, roll, tilt, _plain(found), refined, len(normals), spots, votes,
+        panorama, level, _plain(axis), pitch, roll, off, _plain(found), refined, len(normals), spots, votes,
         tuple(_plain(row) for row in turn), hint,
     )  # fmt: skip
 
@@ -132,7 +134,7 @@ def _reduced(panorama: Tensor, height: int) -> Tensor:
 
 
 def _refined(axis: Tensor, normals: Tensor, lengths: Tensor) -> tuple[Tensor, bool]:
-    better = refined_axis(axis, normals, lengths) if len(normals) else None
+    better = refined_axis(axis, normals, lengths, WITHIN) if len(normals) else None
     if better is None or math.degrees(math.acos(min(float(better @ axis), 1.0))) > FARTHEST:
         return axis, False
     return better * (1 if better[2] >= 0 else -1), True
