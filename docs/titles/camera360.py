@@ -11,8 +11,8 @@ from titles.canvas import GAP, HEIGHT, WIDTH, Canvas, badge, pixels
 from vergence.dense.camera360.pictures import with_horizon
 
 CAPTION = (
-    "A panorama that was taken with a tilted camera (rendered) is set upright: the horizon and the ends of the vertical "
-    "that a small network and the straight lines of the picture agree on, and the picture after one rotation."
+    "A panorama that was taken with a tilted camera (rendered) is set upright: the horizon and the ends of the "
+    "vertical that a small network and the straight lines of the picture agree on, and the picture after one rotation."
 )
 PANORAMA = Path(vergence.__file__).parent / "dense" / "camera360" / "example" / "panorama.jpg"
 
