@@ -9,9 +9,10 @@ import torch
 from vergence.contract.claims import Claim, above, compared, compared_models, faster, lighter, parameter_counts
 from vergence.contract.evidence import ROUNDING
 from vergence.dense.camera360 import exact
-from vergence.dense.camera360.data import Rendered
-from vergence.dense.camera360.levelling import Centroid, network_input, tilted_again, verticals
+from vergence.dense.camera360.levelling import network_input, tilted_again, verticals
 from vergence.dense.camera360.settings import SETTINGS
+from vergence.dense.panorama_data import Rendered
+from vergence.dense.verticals import Centroid
 from vergence.metrics.angles import axis_errors, shares_within
 
 COUNTS = {
@@ -26,7 +27,7 @@ SEEDS = 3
 def tilt_gain(model: Any, centroid: Centroid) -> float:
     """The gain of the test-time tilt: percentage of test panoramas near level whose vertical is within 3 degrees."""
     data = SETTINGS.configure("tiny").data
-    level = Rendered.of(data, "test").tensors[1]
+    level = Rendered.of(data.scenes, data.held_out, data.height, "test").tensors[1]
     pictures, votes = level["image"], level["votes"]
 
     def find(some: torch.Tensor, own: torch.Tensor) -> torch.Tensor:

@@ -11,16 +11,10 @@ from torch import Tensor, nn
 
 from vergence.contract.claims import Evidence
 from vergence.contract.evidence import apart, apart_with_gradients, filled, noise, uniform
-from vergence.dense.camera360.levelling import (
-    axis_of,
-    generalised_dice,
-    pitch_roll,
-    tilted_again,
-    up_of,
-    upright,
-)
+from vergence.dense.camera360.levelling import tilted_again
 from vergence.dense.camera360.model import GSCNN, Regressor, build
-from vergence.dense.camera360.settings import SETTINGS, SMALL, ModelConfig
+from vergence.dense.camera360.settings import SETTINGS, SMALL
+from vergence.dense.verticals import axis_of, generalised_dice, pitch_roll, up_of, upright
 from vergence.metrics.angles import axis_errors
 from vergence.nn.inception import InceptionV3
 from vergence.ops import sphere
@@ -315,12 +309,3 @@ def means_cannot_tell_yaw(_: Evidence) -> float:
     network = filled(Regressor(config))
     images, votes = uniform(1, 3, 64, 128, seed="images"), uniform(1, 1, 64, 128, seed="votes")
     return apart(network(images.roll(40, -1), votes), network(images, votes))
-
-
-def published_operations(config: ModelConfig) -> int:
-    """Multiply-adds of a network for one picture of the published size."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    with torch.device("meta"), FlopCounterMode(display=False) as counter, torch.no_grad():
-        build(config).eval()(torch.zeros(1, 3, 256, 512), torch.zeros(1, 1, 256, 512))
-    return counter.get_total_flops() // 2

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError
 from vergence.dense.camera360.settings import ModelConfig
-from vergence.dense.camera360.vanishing import most_voted_axis
+from vergence.dense.vanishing import most_voted_axis
 from vergence.nn.inception import TAPS, InceptionV3
 from vergence.nn.wrapped import WrapConv2d
 

@@ -18,12 +18,13 @@ from vergence.contract.result import Result
 from vergence.contract.settings import NoFacts
 from vergence.core.errors import VergenceError
 from vergence.core.files import replacing, write_json, write_text
-from vergence.dense.camera360.data import read_panorama
-from vergence.dense.camera360.levelling import network_input, pitch_roll, tilted_again, upright, verticals
+from vergence.dense.camera360.levelling import network_input, tilted_again, verticals
 from vergence.dense.camera360.model import Network
 from vergence.dense.camera360.pictures import with_horizon
 from vergence.dense.camera360.settings import Config, Inputs
-from vergence.dense.camera360.vanishing import as_bytes, line_normals, refined_axis
+from vergence.dense.panorama_data import read_panorama
+from vergence.dense.vanishing import as_bytes, line_normals, refined_axis
+from vergence.dense.verticals import pitch_roll, upright
 from vergence.drawing.figure import figure, saved
 from vergence.ops.sphere import circle_votes, rotate_tiles
 

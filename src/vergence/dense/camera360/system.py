@@ -20,7 +20,6 @@ from vergence.core.errors import VergenceError
 from vergence.data.layouts import read
 from vergence.dense.camera360 import predict
 from vergence.dense.camera360.claims import CLAIMS
-from vergence.dense.camera360.data import LAYOUTS, Files, Noise, Prepared, Rendered
 from vergence.dense.camera360.levelling import (
     bins,
     dice_loss,
@@ -28,13 +27,14 @@ from vergence.dense.camera360.levelling import (
     middles,
     network_input,
     tilted_again,
-    upright,
     verticals,
 )
 from vergence.dense.camera360.model import COARSE, FINE, CoarseToFine, Network, Regressor, build
 from vergence.dense.camera360.pictures import held_out
 from vergence.dense.camera360.predict import Levelled
 from vergence.dense.camera360.settings import LIMITS, SETTINGS, Config, Inputs, Panoramas, named
+from vergence.dense.panorama_data import LAYOUTS, Files, Noise, Prepared, Rendered
+from vergence.dense.verticals import upright
 from vergence.metrics.angles import axis_errors, shares_within
 from vergence.nn.inception import InceptionV3, load_imagenet
 from vergence.ops.sphere import rotate
@@ -136,7 +136,7 @@ class Camera360(System[Config, NoFacts, Network, Prepared, Levelled]):
 
 def _embedded(asked: Panoramas, split: str) -> Rendered | Noise:
     if asked.kind == "places":
-        return Rendered.of(asked, split)
+        return Rendered.of(asked.scenes, asked.held_out, asked.height, split)
     return Noise(NOISE, asked.height, (split,), asked.kind == "rotated-noise")
 
 

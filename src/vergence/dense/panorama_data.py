@@ -19,10 +19,9 @@ from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
 from vergence.data.images import as_picture, find_images, read_image, resized
 from vergence.data.rendered import rendered
-from vergence.dense.camera360.levelling import upright
-from vergence.dense.camera360.settings import Panoramas
-from vergence.dense.camera360.vanishing import vanishing_image
 from vergence.dense.panoramas import many_panoramas
+from vergence.dense.vanishing import vanishing_image
+from vergence.dense.verticals import upright
 from vergence.ops.sphere import fibonacci_sphere, rotate, sphere_to_vector
 from vergence.reading.files import read_text, refusing
 from vergence.reading.pictures import WHAT, read_picture
@@ -35,7 +34,7 @@ OFFSET = 3.0
 """Standard deviation, in degrees, of the random turn of a panorama beside its even spread."""
 RATIO = 0.02
 """A panorama's width may differ from twice its height by this share."""
-CODE = ("vergence.dense.camera360.vanishing", "vergence.ops.sphere", "vergence.rendering", "vergence.dense.panoramas")
+CODE = ("vergence.dense.vanishing", "vergence.ops.sphere", "vergence.rendering", "vergence.dense.panoramas")
 
 
 class Sample(NamedTuple):
@@ -84,13 +83,11 @@ class Rendered:
     near: tuple[bool, ...]
 
     @classmethod
-    def of(cls, config: Panoramas, split: str) -> Rendered:
+    def of(cls, scenes: int, held_out: int, height: int, split: str) -> Rendered:
+        """``scenes`` places for training, or ``held_out`` in any pose and as many near level, for a height of input."""
         if split == "train":
-            return cls((_voted(config.scenes, POSES, 2 * config.height, NEAR, ("train",), "train"),), (False,))
-        sets = [
-            _voted(config.held_out, 1, 2 * config.height, float(name == "level"), (split, name), "test")
-            for name in SETS
-        ]
+            return cls((_voted(scenes, POSES, 2 * height, NEAR, ("train",), "train"),), (False,))
+        sets = [_voted(held_out, 1, 2 * height, float(name == "level"), (split, name), "test") for name in SETS]
         return cls(tuple(sets), (False, True))
 
     def __len__(self) -> int:
