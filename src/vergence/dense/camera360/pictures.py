@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from vergence.contract.inputs import Artifact
 from vergence.dense.camera360.levelling import network_input, verticals
 from vergence.dense.camera360.model import Network
 from vergence.dense.verticals import upright
-from vergence.drawing.grid import Panel, grid
+from vergence.drawing.figure import figure, saved
 from vergence.metrics.angles import axis_errors
 from vergence.ops.sphere import pixel_directions, rotate
 
@@ -46,17 +47,29 @@ def held_out(ctx: Context[Any, Any], models: Mapping[str, Network], data: Any) -
     for number in range(min(SHOWN, len(data))):
         sample = data[number * len(data) // SHOWN]
         picture, votes, up = sample["image"], sample["votes"], sample["up"]
-        row = [Panel(with_horizon(picture, up), "true horizon"), Panel(votes.expand(3, -1, -1), "votes")]
+        row = [(with_horizon(picture, up), "true horizon"), (votes.expand(3, -1, -1), "votes")]
         for name, model in models.items():
             inputs = network_input(ctx.to_device(picture)[None], ctx.to_device(votes)[None], ctx.config.data.height)
             axis = verticals(model, *inputs, ctx.config.objective.centroid)[0][0].cpu().float()
             error = float(axis_errors(axis[None], up[None])[0])
             level = rotate(picture[None].float(), upright(axis))[0].round().clamp(0, 255).to(torch.uint8)
-            label = f"{_labels(name)}: {error:.1f}° off"
-            row.append(Panel(level, label))
+            row.append((level, f"{_labels(name)}: {error:.1f}° off"))
         rows.append(row)
     caption = "Held-out panoramas: true horizon, votes for vanishing points, and set upright by each method."
-    return [Artifact("image", grid(ctx.folder / "panoramas.png", rows, side=2.4), caption)]
+    return [Artifact("image", rows_of_panoramas(ctx.folder / "panoramas.png", rows), caption)]
+
+
+def rows_of_panoramas(path: Path, rows: Sequence[Sequence[tuple[Tensor, str]]], width: float = 2.6) -> Path:
+    """Draws rows of panoramas (3, H, 2 H) of bytes with their titles; ``width`` is in inches."""
+    columns = max(len(row) for row in rows)
+    drawn = figure(width * columns, (width / 2 + 0.25) * len(rows))
+    for row, places in zip(rows, drawn.subplots(len(rows), columns, squeeze=False), strict=True):
+        for (picture, title), place in zip(row, places, strict=False):
+            place.imshow(picture.permute(1, 2, 0).numpy())
+            place.set_title(title, fontsize=9)
+        for place in places:
+            place.set_axis_off()
+    return saved(drawn, path)
 
 
 def _labels(name: str) -> str:

@@ -20,12 +20,11 @@ from vergence.core.errors import VergenceError
 from vergence.core.files import replacing, write_json, write_text
 from vergence.dense.camera360.levelling import network_input, tilted_again, verticals
 from vergence.dense.camera360.model import Network
-from vergence.dense.camera360.pictures import with_horizon
+from vergence.dense.camera360.pictures import rows_of_panoramas, with_horizon
 from vergence.dense.camera360.settings import Config, Inputs
 from vergence.dense.panorama_data import read_panorama
 from vergence.dense.vanishing import as_bytes, line_normals, refined_axis
 from vergence.dense.verticals import pitch_roll, upright
-from vergence.drawing.figure import figure, saved
 from vergence.ops.sphere import circle_votes, rotate_tiles
 
 Ctx = Context[Config, NoFacts]
@@ -222,10 +221,4 @@ def _before_after(path: Path, result: Levelled) -> Path:
     if result.spots is not None:
         spots = (result.spots.clamp(0, 1) * 255).to(torch.uint8).expand(3, -1, -1)
         panels += [(spots, "ends of the vertical, by the network"), (result.votes.expand(3, -1, -1), "votes")]
-    count = len(panels) // 2
-    drawn = figure(11.0, 2.95 * count)
-    for place, (picture, title) in zip(drawn.subplots(count, 2, squeeze=False).flat, panels, strict=True):
-        place.imshow(picture.permute(1, 2, 0).numpy())
-        place.set_title(title, fontsize=9)
-        place.set_axis_off()
-    return saved(drawn, path)
+    return rows_of_panoramas(path, [panels[k : k + 2] for k in range(0, len(panels), 2)], 5.5)
