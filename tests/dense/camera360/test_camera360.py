@@ -14,11 +14,10 @@ from dense.camera360 import fixtures
 from vergence.cli.main import main
 from vergence.core.errors import VergenceError
 from vergence.dense import vanishing
-from vergence.dense.camera360.levelling import bins, middles
 from vergence.dense.camera360.model import COARSE, GSCNN, build
 from vergence.dense.camera360.settings import SETTINGS, SMALL, Inputs
 from vergence.dense.panorama_data import LAYOUTS, Noise, Prepared, Sample, as_panorama
-from vergence.dense.verticals import axis_of, components, pitch_roll, upright
+from vergence.dense.verticals import axis_of, bins, components, middles, pitch_roll, upright
 from vergence.metrics.angles import axis_errors
 from vergence.ops.sphere import caps, circle_votes, rotate
 from vergence.reading.pictures import read_picture

@@ -9,10 +9,10 @@ import torch
 from vergence.contract.claims import Claim, above, compared, compared_models, faster, lighter, parameter_counts
 from vergence.contract.evidence import ROUNDING
 from vergence.dense.camera360 import exact
-from vergence.dense.camera360.levelling import network_input, tilted_again, verticals
+from vergence.dense.camera360.model import verticals
 from vergence.dense.camera360.settings import SETTINGS
 from vergence.dense.panorama_data import Rendered
-from vergence.dense.verticals import Centroid
+from vergence.dense.verticals import Centroid, network_input, tilted_again
 from vergence.metrics.angles import axis_errors, shares_within
 
 COUNTS = {

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from vergence.contract.claims import Evidence
 from vergence.contract.evidence import apart, apart_with_gradients, filled, noise, uniform
-from vergence.dense.camera360.levelling import tilted_again
 from vergence.dense.camera360.model import GSCNN, Regressor, build
 from vergence.dense.camera360.settings import SETTINGS, SMALL
-from vergence.dense.verticals import axis_of, generalised_dice, pitch_roll, up_of, upright
+from vergence.dense.verticals import axis_of, generalised_dice, pitch_roll, tilted_again, up_of, upright
 from vergence.metrics.angles import axis_errors
 from vergence.nn.inception import InceptionV3
 from vergence.ops import sphere

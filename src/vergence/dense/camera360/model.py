@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from vergence.core.errors import VergenceError
 from vergence.dense.camera360.settings import ModelConfig
 from vergence.dense.vanishing import most_voted_axis
+from vergence.dense.verticals import Centroid, axis_of, middles, upright
 from vergence.nn.inception import TAPS, InceptionV3
 from vergence.nn.wrapped import WrapConv2d
+from vergence.ops.sphere import rotate
 
 STEP = 32
 """Sides of images are multiples of this."""
@@ -238,3 +240,24 @@ def _checked(images: Tensor) -> Tensor:
     if images.dim() != 4 or height % STEP or width != 2 * height:
         raise VergenceError(f"images are (B, 3, H, 2 H) with H a multiple of {STEP}, got {tuple(images.shape)}")
     return images
+
+
+def coarse_to_fine(model: CoarseToFine, images: Tensor, votes: Tensor) -> Tensor:
+    """The verticals (B, 3): the likeliest coarse bins, then the fine bins of the pictures turned by them."""
+    coarse = model(images, votes).unflatten(1, (2, COARSE)).argmax(2)
+    rough = middles(coarse, COARSE, 10.0).to(images)
+    turns = upright(rough)
+    fine = model.fine(rotate(images, turns)).unflatten(1, (2, FINE)).argmax(2)
+    rest = middles(fine, FINE, 1.0).to(images)
+    return (turns @ rest.unsqueeze(-1)).squeeze(-1)
+
+
+def verticals(model: Network, images: Tensor, votes: Tensor, centroid: Centroid) -> tuple[Tensor, Tensor | None]:
+    """The verticals (B, 3) that a network finds, and the probabilities (B, H, W) of the spots if it segments."""
+    if isinstance(model, CoarseToFine):
+        axes, maps = coarse_to_fine(model, images, votes), None
+    else:
+        found = model(images, votes).float()
+        maps = found.softmax(1)[:, 1] if found.dim() == 4 else None
+        axes = found if maps is None else torch.stack([axis_of(own, centroid) for own in maps]).to(images)
+    return axes * torch.where(axes[:, 2:] < 0, -1, 1), maps

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from vergence.contract.context import Context
 from vergence.contract.inputs import Artifact
-from vergence.dense.camera360.levelling import network_input, verticals
-from vergence.dense.camera360.model import Network
-from vergence.dense.verticals import upright
+from vergence.dense.camera360.model import Network, verticals
+from vergence.dense.verticals import network_input, upright
 from vergence.drawing.figure import figure, saved
 from vergence.metrics.angles import axis_errors
 from vergence.ops.sphere import pixel_directions, rotate

@@ -18,13 +18,12 @@ from vergence.contract.result import Result
 from vergence.contract.settings import NoFacts
 from vergence.core.errors import VergenceError
 from vergence.core.files import replacing, write_json, write_text
-from vergence.dense.camera360.levelling import network_input, tilted_again, verticals
-from vergence.dense.camera360.model import Network
+from vergence.dense.camera360.model import Network, verticals
 from vergence.dense.camera360.pictures import rows_of_panoramas, with_horizon
 from vergence.dense.camera360.settings import Config, Inputs
 from vergence.dense.panorama_data import read_panorama
 from vergence.dense.vanishing import as_bytes, line_normals, refined_axis
-from vergence.dense.verticals import pitch_roll, upright
+from vergence.dense.verticals import network_input, pitch_roll, tilted_again, upright
 from vergence.ops.sphere import circle_votes, rotate_tiles
 
 Ctx = Context[Config, NoFacts]

@@ -272,6 +272,10 @@ SETTINGS = Settings(
     starters={
         "rendered": Starter(
             "the vertical of panoramas, trained on rendered places",
+            tried=(
+                "one real room tilted by 30°, against the vertical of another method: 1.9° off, 0.07° after refinement "
+                "by lines; rotated to six other poses: 0.9 to 7.3°, 0.15 to 0.57° after refinement"
+            ),
             data="1,680 rendered panoramas of 256 x 128 pixels (vergence.dense.panoramas)",
         ),
     },

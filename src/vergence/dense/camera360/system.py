@@ -20,21 +20,12 @@ from vergence.core.errors import VergenceError
 from vergence.data.layouts import read
 from vergence.dense.camera360 import predict
 from vergence.dense.camera360.claims import CLAIMS
-from vergence.dense.camera360.levelling import (
-    bins,
-    dice_loss,
-    log_cosh,
-    middles,
-    network_input,
-    tilted_again,
-    verticals,
-)
-from vergence.dense.camera360.model import COARSE, FINE, CoarseToFine, Network, Regressor, build
+from vergence.dense.camera360.model import COARSE, FINE, CoarseToFine, Network, Regressor, build, verticals
 from vergence.dense.camera360.pictures import held_out
 from vergence.dense.camera360.predict import Levelled
 from vergence.dense.camera360.settings import LIMITS, SETTINGS, Config, Inputs, Panoramas, named
 from vergence.dense.panorama_data import LAYOUTS, Files, Noise, Prepared, Rendered
-from vergence.dense.verticals import upright
+from vergence.dense.verticals import bins, dice_loss, log_cosh, middles, network_input, tilted_again, upright
 from vergence.metrics.angles import axis_errors, shares_within
 from vergence.nn.inception import InceptionV3, load_imagenet
 from vergence.ops.sphere import rotate
@@ -96,7 +87,9 @@ class Camera360(System[Config, NoFacts, Network, Prepared, Levelled]):
         if isinstance(model, CoarseToFine):
             return _classified(model, images, votes, up)
         turn = torch.rand((), generator=ctx.generator, device=ctx.device) * (2 * torch.pi)
-        return {"dice": dice_loss(model(images, votes), up, ctx.config.objective, turn)}
+        aim = ctx.config.objective
+        points = aim.points if aim.loss == "sphere" else 0
+        return {"dice": dice_loss(model(images, votes), up, aim.radius, points, turn)}
 
     def evaluate(self, ctx: Ctx, model: Network, data: Prepared) -> Mapping[str, float]:
         """Shares of verticals within some degrees, of panoramas in any pose and of those near level."""
