@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 TURN = 2 * math.pi
-TILE = 32
+TILE = 64
 """Rows that are rotated at once where memory counts: their coordinates stay in a core's cache."""
 
 
@@ -164,25 +164,25 @@ def rotate_tiles(panorama: Tensor, rotation: Tensor, size: tuple[int, int] | Non
     channels, high, wide = panorama.shape
     height, width = size or (high, wide)
     source = _framed_copy(panorama, kind)
-    own = rotation.to(panorama.device, torch.float64)
+    own = rotation.to(panorama.device, torch.float64).clone()
+    own[0].neg_()  # columns from the seam on are π + atan2(y, -x), without a jump inside the picture
     rows, columns = (torch.arange(side, dtype=torch.float64, device=panorama.device) for side in (height, width))
     colatitude, longitude = pixel_to_sphere(columns, rows, height, width)
     around = (own[:, :1] * longitude.cos() + own[:, 1:2] * longitude.sin()).to(kind).unsqueeze(1)  # (3, 1, W)
     flat, upright = colatitude.sin().to(kind), (own[:, 2:] * colatitude.cos()).to(kind).unsqueeze(-1)  # (H,), (3, H, 1)
+    # angles to places in the frame, from -1 to 1
+    scale = own.new_tensor([2 * wide / (TURN * (wide + 1)), 2 * high / (math.pi * (high + 1))]).to(kind).view(2, 1, 1)
+    shift = own.new_tensor([0.0, 1 / (high + 1) - 1]).to(kind).view(2, 1, 1)
     result = torch.empty(channels, height, width, dtype=panorama.dtype, device=panorama.device)
     threads = torch.get_num_threads() if panorama.device.type == "cpu" else 1
     # grid_sample shares a batch among threads, not the rows of a picture: a tile is a batch of pieces
     for first in range(0, height, tile):
         last = min(first + tile, height)
-        x, y, z = (torch.addcmul(upright[k, first:last], flat[first:last, None], around[k]) for k in range(3))
+        back, y, z = (torch.addcmul(upright[k, first:last], flat[first:last, None], around[k]) for k in range(3))
         grid = torch.empty(2, last - first, width, dtype=kind, device=panorama.device)
-        torch.atan2(y, x, out=grid[0])
-        torch.atan2(torch.hypot(x, y, out=x), z, out=grid[1])
-        # longitudes from -π to π as shares of the width from the seam on, then as places in the frame, -1 to 1
-        across = grid[0].mul_(-1 / TURN)
-        across += across < 0
-        across.mul_(2 * wide / (wide + 1)).add_(1 / (wide + 1) - 1)
-        grid[1].mul_(2 * high / (math.pi * (high + 1))).add_(1 / (high + 1) - 1)
+        torch.atan2(y, back, out=grid[0])
+        torch.atan2(torch.hypot(back, y, out=back), z, out=grid[1])
+        torch.addcmul(shift, grid, scale, out=grid)
         pieces = threads if (last - first) % threads == 0 else 1
         parts = grid.unflatten(1, (pieces, -1)).permute(1, 2, 3, 0)
         values = F.grid_sample(source.expand(pieces, -1, -1, -1), parts, "bilinear", "border", align_corners=True)
