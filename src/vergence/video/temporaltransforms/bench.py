@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,31 +32,30 @@ VIDEOS = 24
 
 def contests() -> Iterator[Contest]:
     """One sample of pre-training from a video of 10 s and from one of 40 s, and an epoch with two worker processes."""
-    with tempfile.TemporaryDirectory() as folder:
-        short, long = (_written(Path(folder) / f"{count}.mp4", count) for count in (300, 1200))
-        for name, path in (("sample", short), ("long-video", long)):
-            places = _places(path)
-            yield Contest(
-                name,
-                f"four clips of 16 frames, 128 x 171, from {_length(path) // 30} s of H.264 at {WIDTH} x {HEIGHT}",
-                partial(ours, path, places),
-                {
-                    "all frames": partial(read_all, path, places),
-                    "clip by clip": partial(clip_by_clip, path, places),
-                },
-            )
-        files = tuple([short] * VIDEOS)
-        data = Labelled(files, (0,) * VIDEOS, ())
-        tampered = Tampered(data, Footage(), ask=ask_temporal)
+    short, long = (_written(count) for count in (300, 1200))
+    for name, path in (("sample", short), ("long-video", long)):
+        places = _places(path)
         yield Contest(
-            "epoch",
-            f"an epoch of {VIDEOS} such videos, {4 * VIDEOS} clips, two worker processes",
-            partial(_epoch, tampered, 2),
+            name,
+            f"four clips of 16 frames, 128 x 171, from {_length(path) // 30} s of H.264 at {WIDTH} x {HEIGHT}",
+            partial(ours, path, places),
             {
-                "all frames, PyTorch's loader": lambda: list(_loader(files)),
-                "one process": partial(_epoch, tampered, 0),
+                "all frames": partial(read_all, path, places),
+                "clip by clip": partial(clip_by_clip, path, places),
             },
         )
+    files = tuple([short] * VIDEOS)
+    data = Labelled(files, (0,) * VIDEOS, ())
+    tampered = Tampered(data, Footage(), ask=ask_temporal)
+    yield Contest(
+        "epoch",
+        f"an epoch of {VIDEOS} such videos, {4 * VIDEOS} clips, two worker processes",
+        partial(_epoch, tampered, 2),
+        {
+            "all frames, PyTorch's loader": lambda: list(_loader(files)),
+            "one process": partial(_epoch, tampered, 0),
+        },
+    )
 
 
 def _epoch(data: Tampered, workers: int) -> int:
@@ -63,12 +64,21 @@ def _epoch(data: Tampered, workers: int) -> int:
     return len(list(islice(plan.stream(0, 0, workers), len(plan.epoch(0)))))
 
 
-def _written(path: Path, count: int) -> Path:
+@cache
+def _folder() -> Path:
+    """A temporary folder of this process."""
+    folder = Path(tempfile.mkdtemp(prefix="vergence-bench-"))
+    atexit.register(shutil.rmtree, folder, True)
+    return folder
+
+
+@cache
+def _written(count: int) -> Path:
     """A video of a pattern that drifts and turns, at 30 frames per second."""
     random = np.random.default_rng(0)
     pattern = random.integers(0, 256, (HEIGHT // 16, WIDTH // 16 * 2, 3), dtype=np.uint8).repeat(16, 0).repeat(16, 1)
     rows = (np.roll(pattern, (k % HEIGHT, 3 * k), (0, 1))[:, :WIDTH] for k in range(count))
-    return write_video(path, rows, 30)
+    return write_video(_folder() / f"{count}.mp4", rows, 30)
 
 
 def _length(path: Path) -> int:
