@@ -29,7 +29,7 @@ KINDS: dict[str, Maker] = {"chair": chair, "car": car, "animal": animal, "sofa":
 CODE = ("vergence.generation.turned", "vergence.rendering")
 LIFT = math.radians(20)
 """Elevation of the camera."""
-FILL = 0.94
+FILL = 0.86
 """Share of the picture that the longest diagonal of an object takes."""
 
 
@@ -59,9 +59,7 @@ def _render_all(kinds: tuple[str, ...], count: int, views: int, size: int, split
     return {"images": torch.stack(images), "views": torch.tensor(labels), "objects": torch.tensor(objects)}
 
 
-def pictures(
-    kind: str, seen: list[int], views: int, size: int, split: str, source: torch.Generator
-) -> list[Tensor]:
+def pictures(kind: str, seen: list[int], views: int, size: int, split: str, source: torch.Generator) -> list[Tensor]:
     """One object of a kind from some of its views, bytes (3, size, size)."""
     atlas = photographic("train" if split == "train" else "test")
     parts = KINDS[kind](source)

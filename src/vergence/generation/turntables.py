@@ -6,6 +6,7 @@ was made for a view with the real one of the same object.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -131,7 +132,7 @@ def read_chairs(path: Path, split: str) -> Turntable:
     """The rendered 3D chairs: folders of models, each with pictures from 31 yaws at two elevations."""
     root = path / "rendered_chairs" if (path / "rendered_chairs").is_dir() else path
     folders = _chair_folders(root)
-    share = len(folders) * 4 // 5 + 1 if len(folders) > 1 else 0
+    share = min(len(folders) * 4 // 5 + 1, len(folders) - 1)
     chosen = _share(folders, share, split)
     files, objects, views = [], [], {}
     for number, name in enumerate(folders):
@@ -195,7 +196,7 @@ def read_multipie(path: Path, split: str) -> Turntable:
     if not found:
         raise VergenceError(f"{path} has no pictures of Multi-PIE: expected names like 001_01_01_051_07.png")
     people = sorted({person for _, person, _, _ in found})
-    chosen = _share(people, max(len(people) * 4 // 5, 1) if len(people) > 1 else 0, split)
+    chosen = _share(people, min(max(len(people) * 4 // 5, 1), len(people) - 1), split)
     cameras = [camera for camera in CAMERAS if camera in {row[3] for row in found}]
     shots = sorted({row[2] for row in found})
     places = {shot: number for number, shot in enumerate(shots)}
@@ -238,17 +239,17 @@ def _full_turn(names: Sequence[str]) -> bool:
     except ValueError:
         return False
     step = 360 / len(angles)
-    return len(angles) > 2 and all(abs(b - a - step) < 0.02 * step for a, b in zip(angles, angles[1:], strict=False))
+    return len(angles) > 2 and all(abs(b - a - step) < 0.02 * step for a, b in itertools.pairwise(angles))
 
 
 def _checked(
     path: Path, split: str, files: list[Path], labels: list[int], objects: list[int], names: tuple[str, ...],
     rings: tuple[tuple[int, ...], ...], closed: bool,
 ) -> Turntable:  # fmt: skip
-    if len(names) < 2:
+    if len(names) == 1:
         raise VergenceError(f"{path} has pictures of a single view, {names[0]!r}: expected two or more views")
     if not files:
-        raise VergenceError(f"{path} has no pictures for {split!r}: too few objects to split")
+        raise VergenceError(f"{path} has no pictures for {split!r}: expected some of two or more objects")
     return Turntable(files, torch.tensor(labels), torch.tensor(objects), names, rings, closed)
 
 

@@ -10,10 +10,10 @@ ABOUT = About(
     tasks=("novel view synthesis",),
     brief="an object from other views, from one picture",
     summary=(
-        "One picture of an object and the label of its view are encoded into a code that does not depend on the view; a "
-        "decoder draws the code from any labelled view. The label of the view becomes filters that compute a flow from "
-        "the features, and the flow deforms the features in encoder and decoder. Training needs pictures with labels of "
-        "views, but never two pictures of the same object."
+        "One picture of an object and the label of its view are encoded into a code that does not depend on the view; "
+        "a decoder draws the code from any labelled view. The label of the view becomes filters that compute a flow "
+        "from the features, and the flow deforms the features in encoder and decoder. Training needs pictures with "
+        "labels of views, but never two pictures of the same object."
     ),
     key="yin2020novel",
     links=("https://github.com/MingyuY/deformable-view-synthesis",),

@@ -7,22 +7,21 @@ the flow between. Encoder and decoder see the view there only.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.parametrizations import spectral_norm
 
-from vergence.generation.cdvae.settings import Config, Facts, ModelConfig
-from vergence.nn.vgg import VGG16
+from vergence.generation import losses
+from vergence.generation.cdvae.settings import Config, Facts, LossConfig, ModelConfig
+from vergence.generation.players import Discriminator, FrozenFeatures
 from vergence.ops.deform import deformable_convolution
 
 TAPS = 9
 """Of a 3 x 3 convolution: each has a shift of its own."""
 SLOPE = 0.1
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet, which VGG was trained on."""
 
 
 class ViewMLP(nn.Module):
@@ -105,11 +104,6 @@ class DFNM(nn.Module):
         return out
 
 
-def channels_last(x: Tensor) -> Tensor:
-    """The same maps with their channels last in memory, which convolutions on CPUs are faster with."""
-    return x.contiguous(memory_format=torch.channels_last)
-
-
 def adain(h: Tensor, style: Tensor) -> Tensor:
     """Adaptive instance normalisation of (B, C, H, W) by scales and offsets (B, 2 C)."""
     scale, offset = style[:, :, None, None].chunk(2, 1)
@@ -142,8 +136,7 @@ class Block(nn.Module):
         self.shortcut = nn.Conv2d(inputs, width, 3, padding=1)
         self.styles = nn.ModuleList(nn.Linear(latent, 2 * width) for _ in range(2 if latent else 0))
         self.norms = nn.ModuleList(
-            DFNM(width, side, hidden) if side else normal(kind, width)
-            for _ in range(0 if latent and not side else 3)
+            DFNM(width, side, hidden) if side else normal(kind, width) for _ in range(0 if latent and not side else 3)
         )
         self.outputs = outputs
 
@@ -200,7 +193,7 @@ class Encoder(nn.Module):
         super().__init__()
         c, side, kind = config.channels, size >> (config.halvings + 2), config.encoder_norm
         widths = [c * min(2**level, 4) for level in range(config.halvings + 1)]
-        pairs = zip(widths, widths[1:], strict=False)
+        pairs = itertools.pairwise(widths)
         self.stem = nn.Sequential(step(kind, 3, c, config.kernel, 1), *(step(kind, a, b, 4, 2) for a, b in pairs))
         self.deformed = Deformed(config, views, 0)
         self.end = nn.Sequential(step(kind, 4 * c, 4 * c, 4, 2), step(kind, 4 * c, 4 * c, 3, 2), nn.Flatten())
@@ -208,7 +201,7 @@ class Encoder(nn.Module):
         self.mean, self.spread = nn.Linear(config.hidden, config.latent), nn.Linear(config.hidden, config.latent)
 
     def forward(self, pictures: Tensor, condition: Tensor) -> tuple[Tensor, Tensor]:
-        features = self.end(self.deformed(self.stem(channels_last(pictures)), condition))
+        features = self.end(self.deformed(self.stem(pictures), condition))
         features = F.leaky_relu(self.hidden(features), SLOPE)
         return self.mean(features), self.spread(features)
 
@@ -228,7 +221,7 @@ class Decoder(nn.Module):
         self.deformed = Deformed(config, views, config.latent)
         widths = [self.deformed.outputs, *[4 * c] * (config.halvings - 1), 2 * c]
         layers: list[nn.Module] = []
-        for a, b in zip(widths, widths[1:], strict=False):
+        for a, b in itertools.pairwise(widths):
             layers += [nn.ConvTranspose2d(a, b, 4, 2, 1), nn.GroupNorm(1, b), nn.LeakyReLU(SLOPE)]
         layers += [nn.Conv2d(2 * c, c, config.kernel, padding=config.kernel // 2), nn.GroupNorm(1, c)]
         layers += [nn.LeakyReLU(SLOPE), nn.Conv2d(c, 3, 1)]
@@ -236,7 +229,7 @@ class Decoder(nn.Module):
 
     def forward(self, codes: Tensor, condition: Tensor) -> Tensor:
         seed = self.seed(codes).view(len(codes), -1, self.side, self.side)
-        return torch.tanh(self.end(self.deformed(self.stem(channels_last(seed)), condition, codes)))
+        return torch.tanh(self.end(self.deformed(self.stem(seed), condition, codes)))
 
 
 class Translator(nn.Module):
@@ -267,76 +260,6 @@ class Translator(nn.Module):
         return pictures
 
 
-class Stage(nn.Module):
-    """A residual stage of the discriminator, which halves the map."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.first = spectral_norm(nn.Conv2d(inputs, inputs, 3, padding=1))
-        self.second = spectral_norm(nn.Conv2d(inputs, outputs, 3, padding=1))
-        self.shortcut = spectral_norm(nn.Conv2d(inputs, outputs, 1, bias=False))
-
-    def forward(self, x: Tensor) -> Tensor:
-        main = F.leaky_relu(self.second(F.leaky_relu(self.first(x), SLOPE)), SLOPE)
-        return F.avg_pool2d(main, 2) + self.shortcut(F.avg_pool2d(x, 2))
-
-
-class Discriminator(nn.Module):
-    """Projection discriminator: pictures and rows over the labels to scores (B,); spectral norm on all layers."""
-
-    def __init__(self, config: ModelConfig, views: int, size: int) -> None:
-        super().__init__()
-        c, side = config.critic, size >> config.halvings
-        widths = [2 * c, *(min(4 * c * 2**level, 8 * c) for level in range(config.halvings))]
-        self.stem = spectral_norm(nn.Conv2d(3, 2 * c, 1))
-        self.stages = nn.Sequential(*(Stage(a, b) for a, b in zip(widths, widths[1:], strict=False)))
-        self.mixed = spectral_norm(nn.Conv2d(widths[-1] + 1, 8 * c, 3, padding=1))
-        self.end = spectral_norm(nn.Conv2d(8 * c, 8 * c, 4))
-        features = 8 * c * (side - 3) ** 2
-        self.real = spectral_norm(nn.Linear(features, 1))
-        self.views = spectral_norm(nn.Linear(views, features, bias=False))
-
-    def forward(self, pictures: Tensor, view: Tensor) -> Tensor:
-        x = self.stages(F.leaky_relu(self.stem(channels_last(pictures)), SLOPE))
-        x = F.leaky_relu(self.mixed(torch.cat([x, spread_of(x)], 1)), SLOPE)
-        features = F.leaky_relu(self.end(x), SLOPE).flatten(1)
-        score: Tensor = self.real(features).squeeze(1) + (self.views(view.to(features.dtype)) * features).sum(1)
-        return score
-
-
-def spread_of(x: Tensor, group: int = 4) -> Tensor:
-    """The mean standard deviation of a map (B, C, H, W) within each group of neighbouring samples, (B, 1, H, W)."""
-    batch, _, height, width = x.shape
-    size = group if batch % group == 0 else batch
-    parts = x.reshape(batch // size, size, -1)
-    spread = (parts.var(1, unbiased=False) + 1e-8).sqrt().mean(1)
-    return spread.repeat_interleave(size).view(-1, 1, 1, 1).expand(-1, 1, height, width)
-
-
-class VGGFeatures(nn.Module):
-    """Frozen features for content and style: after conv2_2 and conv5_3 of VGG-16, or of a small network with random
-    weights."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__()
-        if kind == "vgg16":
-            layers, self.taps = list(VGG16(1).features.children())[:30], (8, 29)
-        else:
-            layers = [nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 4, 2, 1), nn.ReLU()]
-            self.taps = (1, 3)
-        self.layers = nn.Sequential(*layers).requires_grad_(False)
-
-    def forward(self, pictures: Tensor) -> list[Tensor]:
-        """Maps at the two taps, for pictures (B, 3, S, S) from -1 to 1."""
-        mean, std = (pictures.new_tensor(values).view(3, 1, 1) for values in (MEAN, STD))
-        x, maps = ((pictures + 1) / 2 - mean) / std, []
-        for number, layer in enumerate(self.layers):
-            x = layer(x)
-            if number in self.taps:
-                maps.append(x)
-        return maps
-
-
 class CDVAE(nn.Module):
     """All players: ``translator``, ``discriminator`` and ``dac``, the latent classifier; and the frozen features."""
 
@@ -344,9 +267,9 @@ class CDVAE(nn.Module):
         super().__init__()
         self.views = views
         self.translator = Translator(config, views, size)
-        self.discriminator = Discriminator(config, views, size)
+        self.discriminator = Discriminator(config.critic, config.halvings, views, size)
         self.dac = nn.Sequential(nn.Linear(config.latent, 256), nn.ReLU(), nn.Linear(256, views))
-        self.features = VGGFeatures(config.features) if config.features != "none" else None
+        self.features = FrozenFeatures(config.features) if config.features != "none" else None
 
     def rows(self, views: Tensor) -> Tensor:
         """Labels (B,) as one-hot rows (B, V)."""
@@ -368,6 +291,60 @@ def drawn(mean: Tensor, spread: Tensor, source: torch.Generator | None) -> Tenso
     """Codes from N(mean, exp(spread)), by reparameterisation."""
     noise = torch.randn(mean.shape, generator=source, device=mean.device, dtype=mean.dtype)
     return mean + (spread / 2).exp() * noise
+
+
+class Step:
+    """A batch of pictures (B, 3, S, S) with labels (B,), its codes, and the fakes made of them once for all players."""
+
+    def __init__(self, model: CDVAE, pictures: Tensor, labels: Tensor, source: torch.Generator) -> None:
+        self.model, self.pictures, self.labels = model, pictures, labels
+        self.view = model.rows(labels)
+        order = torch.randperm(len(labels), generator=source, device=labels.device)
+        other = self.view[order]  # Y_b: the labels of the batch in another order
+        self.mean, self.spread = model.translator.encode(pictures, self.view)
+        self.code = drawn(self.mean, self.spread, source)
+        self.prior = drawn(torch.zeros_like(self.mean), torch.zeros_like(self.mean), source)
+        self.views = torch.cat([self.view, other, self.view])
+        # Reconstructed, translated, and drawn from the prior.
+        self.fakes = model.translator.decode(torch.cat([self.code, self.code, self.prior]), self.views)
+
+    def losses(self, player: str, weights: LossConfig) -> dict[str, Tensor]:
+        """What a player minimises, given all others as they are now."""
+        if player == "discriminator":
+            return self._discriminator()
+        return self._dac() if player == "dac" else self._translator(weights)
+
+    def _discriminator(self) -> dict[str, Tensor]:
+        both = torch.cat([self.pictures, self.fakes.detach()])
+        scores = self.model.discriminator(both, torch.cat([self.view, self.views])).float()
+        count = len(self.labels)
+        return {"discriminator": losses.hinge(scores[:count], scores[count:])}
+
+    def _dac(self) -> dict[str, Tensor]:
+        """Eq. 3."""
+        return {"classifier": F.cross_entropy(self.model.dac(self.code.detach()).float(), self.labels)}
+
+    def _translator(self, weights: LossConfig) -> dict[str, Tensor]:
+        """Eq. 9."""
+        rebuilt, _, sampled = self.fakes.chunk(3)
+        terms = {
+            "kl": weights.kl * losses.divergence(self.mean.float(), self.spread.float()),
+            "pixel": weights.pixel * F.l1_loss(rebuilt.float(), self.pictures.float()),
+        }
+        if weights.adversarial:
+            scores = self.model.discriminator(self.fakes, self.views).float()
+            terms["adversarial"] = weights.adversarial * losses.fooled(scores, weights.generator)
+        if weights.dac:
+            terms["dac"] = weights.dac * losses.to_equal_shares(self.model.dac(self.code).float())
+        if weights.code:
+            again, _ = self.model.translator.encode(sampled, self.view)
+            terms["code"] = weights.code * F.l1_loss(again.float(), self.prior.float())
+        if self.model.features is not None and (weights.content or weights.style):
+            with torch.no_grad():
+                real = self.model.features(self.pictures)
+            content, style = losses.likeness(self.model.features(rebuilt), real)
+            terms |= {"content": weights.content * content.float(), "style": weights.style * style.float()}
+        return terms
 
 
 def parameters(module: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from vergence.contract.assets import Asset
@@ -194,7 +194,18 @@ class Inputs:
             raise VergenceError(f"between is from 0 to 30, got {self.between}")
 
 
-SMALL = ModelConfig(channels=8, critic=2, kernel=3, latent=32, hidden=128, halvings=2, blocks=1, filters=16, features="none", encoder_norm="layer")
+SMALL = ModelConfig(
+    channels=8,
+    critic=2,
+    kernel=3,
+    latent=32,
+    hidden=128,
+    halvings=2,
+    blocks=1,
+    filters=16,
+    features="none",
+    encoder_norm="layer",
+)
 PRESETS = {
     "tiny": Config(
         SMALL,
@@ -203,7 +214,8 @@ PRESETS = {
         Game(steps=600, batch=32, evaluate_every=0, log_every=20, discriminator=_adam(1e-3), dac=_adam(1e-3),
              translator=_adam(1e-3)),
     ),
-    "paper": Config(data=Pictures("chairs:data"), train=Game(steps=100_000, batch=32, evaluate_every=0), pretrained="vgg16"),
+    "paper": Config(data=Pictures("chairs:data"), train=Game(steps=100_000, batch=32, evaluate_every=0),
+                    pretrained="vgg16"),
 }  # fmt: skip
 _PLAIN = {"loss.dac": 0.0}
 VARIANTS = {
@@ -225,6 +237,27 @@ METRICS = {
     "copied": Metric("L1 of the source", "", higher_is_better=False),
     "average": Metric("L1 of the mean", "", higher_is_better=False),
 }
+REPORTED = (
+    Reported.table(
+        "Table 1: 3D chairs, 128 x 128",
+        ("l1", "ssim"),
+        {
+            "baseline": (8.39, 0.86), "cdm": (7.88, 0.87), "no-dac": (6.68, 0.88), "cdvae": (6.37, 0.89),
+            "one-filter": (7.18, 0.88), "shared": (6.94, 0.88),
+        },
+    ),
+    Reported.table(
+        "Table 1: MultiPIE, 128 x 128",
+        ("l1", "ssim"),
+        {
+            "baseline": (31.37, 0.49), "cdm": (23.43, 0.55), "no-dac": (21.53, 0.56), "cdvae": (21.90, 0.57),
+            "one-filter": (24.48, 0.54), "shared": (23.59, 0.54),
+        },
+        ("paper",),
+    ),
+)  # fmt: skip
+CHAIR_VIEWS = 62
+
 SETTINGS = Settings(
     ABOUT,
     Config,
@@ -233,4 +266,28 @@ SETTINGS = Settings(
     METRICS,
     facts=Facts,
     inputs=Inputs,
+    assets={
+        "vgg16": Asset(
+            "VGG-16 trained on ImageNet",
+            "https://download.pytorch.org/models/vgg16-397923af.pth",
+            "BSD-3-Clause",
+            "vgg16-397923af.pth",
+            sha256="397923af",
+        )
+    },
+    embedded=(
+        "Embedded: rendered objects on a turntable before a white ground, seen from 8 yaws; training shows one view of "
+        "each object, test all views of others, with textures from other photographs."
+    ),
+    reported=REPORTED,
+    published={
+        "paper": Published({"views": tuple(map(str, range(CHAIR_VIEWS)))}, (1, 3, 128, 128), 33_849_512),
+    },
+    learns=Learns(
+        "pixel",
+        steps=10,
+        share=0.85,
+        changes={"data.objects": 24, "data.held_out": 2, "train.batch": 4, "model.channels": 4},
+    ),
+    minutes=1.0,
 )
