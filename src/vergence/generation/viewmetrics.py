@@ -25,9 +25,8 @@ def difference(one: Tensor, other: Tensor) -> Tensor:
 def similarity(one: Tensor, other: Tensor) -> Tensor:
     """SSIM of bytes (B, 3, S, S), (B,): scikit-image's, mean over colours."""
     pairs = zip(one.numpy(), other.numpy(), strict=True)
-    return torch.tensor(
-        [structural_similarity(a, b, channel_axis=0, data_range=255) for a, b in pairs], dtype=torch.float64
-    )
+    values = [structural_similarity(a, b, channel_axis=0, data_range=255) for a, b in pairs]  # type: ignore[no-untyped-call]
+    return torch.tensor(values, dtype=torch.float64)
 
 
 def nearest(made: Tensor, real: Tensor, group: Tensor) -> float:

@@ -42,8 +42,9 @@ def parts_have_their_counts(_: Evidence) -> float:
     with torch.device("meta"):
         model = CDVAE(ModelConfig(features="none"), CHAIR_VIEWS, 128)
     encoder = model.translator.encoder
+    dfnm = next(module for module in encoder.modules() if isinstance(module, DFNM))
     built = {
-        "CDM": encoder.deformed.view, "DFNM": encoder.deformed.blocks[0].norms[0], "encoder": encoder,
+        "CDM": encoder.deformed.view, "DFNM": dfnm, "encoder": encoder,
         "decoder": model.translator.decoder, "filters": model.translator.filters,
         "discriminator": model.discriminator, "dac": model.dac,
     }  # fmt: skip
@@ -139,6 +140,7 @@ def view_enters_by_its_filters(_: Evidence) -> float:
     model.double().eval()
     with torch.no_grad():
         for mlp in model.translator.filters:
+            assert isinstance(mlp, ViewMLP)
             mlp.embedding[1] = mlp.embedding[0]
         x = uniform(1, 3, 32, 32, seed="picture") * 2 - 1
         labels = [torch.tensor([view]) for view in (0, 1, 2)]
