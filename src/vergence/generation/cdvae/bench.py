@@ -16,7 +16,7 @@ from vergence.generation.cdvae.model import CDM, CDVAE, Step
 from vergence.generation.cdvae.settings import PRESETS
 from vergence.reference.fields import deformable_by_tap
 
-BATCH = 4
+BATCH = 16
 VIEWS = 8
 PLAYERS = ("discriminator", "dac", "translator")
 

@@ -61,10 +61,11 @@ class CDM(nn.Module):
         weight = self.features.weight.view(self.groups, -1, channels * TAPS)
         bias = self.features.bias
         assert bias is not None
-        kernel = torch.einsum("bam,gmn->bgan", filters, weight).flatten(1, 2)
-        shift = torch.einsum("bam,gm->bga", filters, bias.view(self.groups, -1)).flatten(1)
-        columns = F.unfold(x, 3, padding=1)
-        return torch.baddbmm(shift.unsqueeze(2), kernel, columns).view(batch, 2 * TAPS, height, width)
+        kernel = torch.einsum("bam,gmn->bgan", filters, weight).reshape(-1, channels, 3, 3)
+        shift = torch.einsum("bam,gm->bga", filters, bias.view(self.groups, -1)).flatten()
+        side_by_side = x.reshape(1, batch * channels, height, width)
+        flow = F.conv2d(side_by_side, kernel, shift, padding=1, groups=batch)
+        return flow.view(batch, 2 * TAPS, height, width)
 
     def forward(self, x: Tensor, filters: Tensor) -> Tensor:
         flow = self.flow(x, filters)
