@@ -8,7 +8,7 @@ from typing import Literal
 from vergence.contract.assets import Asset
 from vergence.contract.data import EMBEDDED, Source
 from vergence.contract.inputs import Image
-from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Starter, Variant
+from vergence.contract.settings import Learns, Metric, Published, Reported, Settings, Variant
 from vergence.contract.training import Optimiser, Phase, Schedule
 from vergence.core.errors import VergenceError
 from vergence.generation.cdvae import ABOUT
@@ -288,12 +288,5 @@ SETTINGS = Settings(
         share=0.85,
         changes={"data.objects": 16, "data.held_out": 2, "data.views": 4, "train.batch": 4, "model.channels": 4},
     ),
-    starters={
-        "chairs": Starter(
-            "chairs before a white ground from 8 yaws, 32 x 32 pixels",
-            data="3,000 rendered chairs of 32 x 32 pixels, one view of each (vergence.generation.turned)",
-            tried="not yet tried on photographs",
-        ),
-    },
     minutes=1.0,
 )
