@@ -214,7 +214,7 @@ PRESETS = {
     "tiny": Config(SMALL, data=CHAIRS, train=_short(300, 4e-3)),
     "paper": Config(data=Pictures("chairs:data"), train=Game(steps=100_000, batch=32, evaluate_every=0),
                     pretrained="vgg16"),
-    "starter": Config(SMALL, LossConfig(kl=0.5), replace(CHAIRS, objects=3000), _short(1500, 3e-3)),
+    "long": Config(SMALL, LossConfig(kl=0.5), replace(CHAIRS, objects=3000), _short(1500, 3e-3)),
 }  # fmt: skip
 _PLAIN = {"loss.dac": 0.0}
 VARIANTS = {
