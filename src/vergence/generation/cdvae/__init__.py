@@ -8,7 +8,7 @@ ABOUT = About(
     authors=("Mingyu Yin", "Li Sun", "Qingli Li"),
     venue="ECCV 2020",
     tasks=("novel view synthesis",),
-    brief="an object from other views, from one picture",
+    brief="other views of a pictured object",
     summary=(
         "One picture of an object and the label of its view are encoded into a code that does not depend on the view; "
         "a decoder draws the code from any labelled view. The label of the view becomes filters that compute a flow "
