@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from vergence.ops import spans as spans_module
 from vergence.ops.spans import pairwise_span_iou, soft_nms_spans, span_iou
 from vergence.reference import spans as plain
 
@@ -22,6 +23,15 @@ def test_the_overlap_equals_its_definition_and_is_zero_for_empty_spans():
     assert float(span_iou(torch.tensor([2.0, 2.0]), torch.tensor([2.0, 2.0]))) == 0
 
 
+@pytest.fixture(params=["compiled", "in PyTorch"])
+def kernel(request, monkeypatch):
+    if request.param == "in PyTorch":
+        monkeypatch.setattr(spans_module, "_kernel", lambda: None)
+    elif spans_module._kernel() is None:
+        pytest.skip("numba is not installed")
+
+
+@pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("seed", range(4))
 def test_soft_nms_equals_the_loop_over_spans_in_every_row_of_a_batch(seed):
     rows = [drawn(60, seed * 10 + k, duration=8.0) for k in range(3)]
@@ -34,6 +44,7 @@ def test_soft_nms_equals_the_loop_over_spans_in_every_row_of_a_batch(seed):
         assert (lowered[row] <= scores[row][index[row]]).all()
 
 
+@pytest.mark.usefixtures("kernel")
 def test_a_vanishing_sigma_is_hard_suppression():
     spans, scores = drawn(80, 3)
     index, lowered = soft_nms_spans(spans[None], scores[None], 1e-9, (0.5, 0.5), most=80)
@@ -46,6 +57,7 @@ def test_a_vanishing_sigma_is_hard_suppression():
     assert kept.tolist() == expected
 
 
+@pytest.mark.usefixtures("kernel")
 def test_rows_with_fewer_spans_than_asked_for_end_in_none():
     spans, scores = drawn(5, 4)
     scores[3:] = -math.inf

@@ -13,13 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-
-def _compiled(function: Any) -> Any:
-    """``function`` compiled to run without the GIL, and cached on disk where that is writable."""
-    try:
-        return njit(nogil=True, cache=True)(function)
-    except RuntimeError:
-        return njit(nogil=True)(function)
+from vergence.ops.compiling import compiled
 
 
 def _least(values: Any) -> float:
@@ -94,4 +88,4 @@ def _solve(similarity: Any, column_of: Any) -> None:
                     break
 
 
-solve = _compiled(_solve)
+solve = compiled(_solve)

@@ -84,16 +84,9 @@ Kick = Callable[..., float]
 def kernels() -> tuple[Sweep, Improve, Kick]:
     """The kernels, compiled where numba is installed."""
     try:
-        from numba import njit
+        from vergence.ops.compiling import compiled
     except ImportError:
         return plain()
-
-    def compiled(function: Any) -> Any:
-        try:
-            return njit(nogil=True, cache=True)(function)
-        except RuntimeError:  # nowhere to keep it
-            return njit(nogil=True)(function)
-
     improve = compiled(_improve)
     return compiled(_sweep), improve, partial(_kicked, improve, compiled(_kick))
 

@@ -9,15 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-
-def _compiled(function: Any) -> Any:
-    """``function`` compiled to run without the GIL, and cached on disk where that is writable."""
-    try:
-        return njit(nogil=True, cache=True)(function)
-    except RuntimeError:
-        return njit(nogil=True)(function)
+from vergence.ops.compiling import compiled
 
 
 def _elect(
@@ -57,4 +50,4 @@ def _elect(
         elected[point] = best
 
 
-elect = _compiled(_elect)
+elect = compiled(_elect)

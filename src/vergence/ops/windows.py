@@ -11,24 +11,19 @@ corner of each window in it, ``down`` and ``right`` (B, H, W) the fractional par
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from vergence.ops.compiling import compiled
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be reordered, or they are not vectorised; NaN and infinity keep their meaning."""
+_fast = partial(compiled, fastmath=FAST)
 
 
-def _compiled(function: Any) -> Any:
-    """``function`` compiled to run without the GIL, and cached on disk where that is writable."""
-    try:
-        return njit(nogil=True, cache=True, fastmath=FAST)(function)
-    except RuntimeError:
-        return njit(nogil=True, fastmath=FAST)(function)
-
-
-@_compiled
+@_fast
 def correlate(first: Any, second: Any, top: Any, left: Any, down: Any, right: Any, costs: Any) -> None:
     """Eq. 2 for some of the images."""
     images, height, width, channels = first.shape
@@ -57,7 +52,7 @@ def correlate(first: Any, second: Any, top: Any, left: Any, down: Any, right: An
                         costs[b, i * side + j, y, x] = share * (upper + v * (lower - upper))
 
 
-@_compiled
+@_fast
 def correlate_whole(first: Any, second: Any, costs: Any) -> None:
     """The same without flow: windows begin at the pixel's own place in the bordered ``second``."""
     images, height, width, channels = first.shape
@@ -84,7 +79,7 @@ def correlate_whole(first: Any, second: Any, costs: Any) -> None:
                     costs[b, i * side + side - 1, y, x] = share * s
 
 
-@_compiled
+@_fast
 def differ(first: Any, second: Any, top: Any, left: Any, down: Any, right: Any, costs: Any) -> None:
     """Eq. 3 for some of the images."""
     images, height, width, channels = first.shape
@@ -111,7 +106,7 @@ def differ(first: Any, second: Any, top: Any, left: Any, down: Any, right: Any, 
                             costs[b, (i - 1) * side + j, y, x] = share * s
 
 
-@_compiled
+@_fast
 def differ_whole(first: Any, second: Any, costs: Any) -> None:
     """The same without flow."""
     images, height, width, channels = first.shape
@@ -130,7 +125,7 @@ def differ_whole(first: Any, second: Any, costs: Any) -> None:
                         costs[b, i * side + j, y, x] = share * s
 
 
-@_compiled
+@_fast
 def correlate_back(
     first: Any, second: Any, top: Any, left: Any, down: Any, right: Any, grad: Any, by_first: Any, by_second: Any,
     by_flow: Any,
@@ -175,7 +170,7 @@ def correlate_back(
                 by_flow[b, 1, y, x] = along
 
 
-@_compiled
+@_fast
 def differ_back(
     first: Any, second: Any, top: Any, left: Any, down: Any, right: Any, grad: Any, by_first: Any, by_second: Any,
     by_flow: Any,
