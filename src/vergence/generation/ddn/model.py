@@ -6,6 +6,7 @@ which F predicts the noise. ResUNet, the null-space network and unrolled proxima
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from vergence.generation.ddn.measure import Measure, operator_for, visible
 from vergence.generation.ddn.settings import ModelConfig
 from vergence.ops.linear import Operator
+from vergence.ops.precision import full_precision, wide
 from vergence.ops.tiles import tiled
 
 
@@ -156,8 +158,8 @@ class DDN(nn.Module):
     def forward(self, y: Tensor, operator: Operator | None = None) -> Restored:
         """``operator`` is that of the config for measurements of this size, if none is given."""
         operator = operator or operator_for(self.measure, y)
-        with torch.autocast(y.device.type, enabled=False):
-            y = y if y.dtype in (torch.float64, torch.complex128) or y.is_complex() else y.float()
+        y = y if y.is_complex() else wide(y)
+        with full_precision(y):
             z = operator.pinv(y)
         return getattr(self, f"_{self.settings.method}")(z, y, operator)  # type: ignore[no-any-return]
 
@@ -227,10 +229,10 @@ class DDN(nn.Module):
         return float(kept**-2)
 
 
-def _precise(project: object, x: Tensor) -> Tensor:
+def _precise(project: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """A projection in float32 at least, whatever the networks compute in."""
-    with torch.autocast(x.device.type, enabled=False):
-        return project(x if x.dtype == torch.float64 else x.float())  # type: ignore[operator, no-any-return]
+    with full_precision(x):
+        return project(wide(x))
 
 
 def filled(x: Tensor, known: Tensor) -> Tensor:

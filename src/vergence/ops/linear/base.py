@@ -152,6 +152,6 @@ def mismatch(operator: Operator) -> float:
 
 
 def _random(shape: Shape, is_complex: bool, name: str) -> Tensor:
-    source = torch.Generator().manual_seed(len(name) + 35)
+    source = torch.Generator("cpu").manual_seed(len(name) + 35)
     kind = torch.complex128 if is_complex else torch.float64
-    return torch.randn(shape, generator=source, dtype=kind)
+    return torch.randn(shape, generator=source, dtype=kind, device="cpu")

@@ -17,7 +17,7 @@ AXES = (-2, -1)
 def gaussian(sigma: float) -> Tensor:
     """A Gaussian kernel with standard deviation ``sigma`` in pixels, cut at four of them."""
     reach = max(math.ceil(4 * sigma), 1)
-    line = torch.exp(-0.5 * (torch.arange(-reach, reach + 1, dtype=torch.float64) / max(sigma, 1e-6)) ** 2)
+    line = torch.exp(-0.5 * (torch.arange(-reach, reach + 1, dtype=torch.float64, device="cpu") / max(sigma, 1e-6)) ** 2)
     kernel = line[:, None] * line
     return kernel / kernel.sum()
 
@@ -35,7 +35,7 @@ class Blur(Operator):
         if not (0 < cutoff < 1 and bool(kernel.isfinite().all()) and float(kernel.abs().max()) > 0):
             raise ValueError(f"a blur has a finite kernel that is not zero and a cutoff from 0 to 1, got {cutoff:g}")
         self.domain = self.codomain = tuple(size)
-        placed = torch.zeros(size, dtype=torch.float64)
+        placed = torch.zeros(size, dtype=torch.float64, device="cpu")
         placed[: kernel.shape[0], : kernel.shape[1]] = kernel
         placed = placed.roll((-(kernel.shape[0] // 2), -(kernel.shape[1] // 2)), AXES)
         transfer = torch.fft.rfft2(placed)

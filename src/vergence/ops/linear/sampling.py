@@ -109,18 +109,18 @@ def resampling(length: int, out: int, antialias: bool) -> Tensor:
     """The bicubic matrix (out, length) of PyTorch's ``interpolate``: Keys' kernel with a = -0.75, or with anti-aliasing
     a = -0.5, widened by the reduction."""
     step = length / out
-    places = torch.arange(length, dtype=torch.float64)
+    places = torch.arange(length, dtype=torch.float64, device="cpu")
     if antialias and step > 1:
-        centre = (torch.arange(out, dtype=torch.float64)[:, None] + 0.5) * step
+        centre = (torch.arange(out, dtype=torch.float64, device="cpu")[:, None] + 0.5) * step
         first = (centre - 2 * step + 0.5).floor().clamp_min(0)  # the taps that PyTorch and Pillow count in
         last = (centre + 2 * step + 0.5).floor().clamp_max(length)
         weights = _keys((places + 0.5 - centre) / step, -0.5)
         weights = torch.where((places >= first) & (places < last), weights, 0)
         return weights / weights.sum(1, keepdim=True)
     a = -0.5 if antialias else -0.75
-    centre = (torch.arange(out, dtype=torch.float64) + 0.5) * step - 0.5
+    centre = (torch.arange(out, dtype=torch.float64, device="cpu") + 0.5) * step - 0.5
     start = centre.floor()
-    matrix = torch.zeros(out, length, dtype=torch.float64)
+    matrix = torch.zeros(out, length, dtype=torch.float64, device="cpu")
     for tap in range(-1, 3):  # pixels beyond the border are those at the border
         column = (start + tap).clamp(0, length - 1).long()
         matrix.scatter_add_(1, column[:, None], _keys(start + tap - centre, a)[:, None])

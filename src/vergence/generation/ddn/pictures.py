@@ -1,0 +1,2 @@
+"""x"""
+def of_variants(ctx, models, data): return ()

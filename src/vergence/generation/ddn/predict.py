@@ -1,0 +1,3 @@
+"""x"""
+from vergence.contract.result import Result
+class Restoration(Result): pass
