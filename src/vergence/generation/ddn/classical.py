@@ -12,7 +12,7 @@ from vergence.ops.linear import Operator
 
 
 def landweber(operator: Operator, y: Tensor, steps: int = 30, largest: float | None = None) -> Tensor:
-    """Gradient steps of 1.8 / |H|² on ``|Hx - y|²`` from zero. Many steps give the pseudo-inverse; few regularise it."""
+    """Gradient steps of 1.8 / |H|² on ``|Hx - y|²`` from zero. Many steps give the pseudo-inverse."""
     length = 1.8 / (largest or operator.largest(20)) ** 2
     x = torch.zeros_like(operator.adjoint(y))
     for _ in range(steps):

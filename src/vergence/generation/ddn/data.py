@@ -16,18 +16,9 @@ from vergence.core.seeding import generator
 from vergence.data.images import SUFFIXES, read_image
 from vergence.data.photographs import Share, photographs
 from vergence.generation.ddn.settings import Pictures
-from vergence.ops.linear import pixels_of
+from vergence.generation.photos import luminance
+from vergence.generation.scans import read_fastmri
 from vergence.reading.arrays import read_npy
-from vergence.reading.hdf5 import read_hdf5, shapes_hdf5
-
-LUMA = (0.299, 0.587, 0.114)
-CENTRE = 16
-"""fastMRI, several coils: sensitivities are those of the lowest 16 x 16 frequencies."""
-
-
-def luminance(picture: Tensor) -> Tensor:
-    """Luminance (1, H, W) from 0 to 1 of bytes or floats up to 255 (3, H, W), as in JPEG."""
-    return (picture.float() * torch.tensor(LUMA).view(3, 1, 1)).sum(0, keepdim=True) / 255
 
 
 @dataclass(frozen=True)
@@ -199,14 +190,12 @@ def read_folder(path: Path, split: str) -> Files:
     found = _found(_pictures(path), path)
     if len(found) < 2:
         return Files(tuple(found), "the only picture is used for training and test")
-    held = [p for number, p in enumerate(found) if number % 5 == 4 or len(found) < 5 and p == found[-1]]
+    held = [p for number, p in enumerate(found) if number % 5 == 4 or (len(found) < 5 and p == found[-1])]
     return Files(tuple(p for p in found if p not in held) if split == "train" else tuple(held))
 
 
 def read_benchmark(path: Path, split: str) -> Files:
-    """Set5, Set14 and the like: every picture is for test."""
-    if split != "test":
-        raise VergenceError(f"{path} is a benchmark: it is for evaluation only (train on bsds:PATH or a folder)")
+    """Set5, Set14 and the like: for testing, so that every split has all pictures."""
     return Files(tuple(_found(_pictures(path), path)))
 
 
@@ -237,66 +226,6 @@ def read_arrays(path: Path, split: str) -> Arrays:
     """``train/*.npy`` and ``test/*.npy``, each (C, H, W); validation is on the test files."""
     folder = path / ("train" if split == "train" else "test")
     return Arrays(tuple(_found(sorted(folder.glob("*.npy")), folder, "arrays (.npy)")))
-
-
-@dataclass(frozen=True)
-class Scans:
-    """Slices of fastMRI files as complex pictures (2, side, side), the largest magnitude 1."""
-
-    slices: tuple[tuple[Path, int], ...]
-    side: int = 320
-
-    def __len__(self) -> int:
-        return len(self.slices)
-
-    def __getitem__(self, index: int) -> Tensor:
-        path, number = self.slices[index]
-        kspace = torch.from_numpy(read_hdf5(path, ["kspace"], number)["kspace"]).to(torch.complex64)
-        if kspace.dim() not in (2, 3) or not torch.view_as_real(kspace).isfinite().all():
-            raise VergenceError(f"{path} has slices of k-space of shape {tuple(kspace.shape)}: expected finite (H, W) or "
-                                "(coils, H, W)")  # fmt: skip
-        return scan(kspace, self.side)
-
-
-def scan(kspace: Tensor, side: int = 320) -> Tensor:
-    """The picture (2, side, side) of a slice of centred k-space (H, W) or (coils, H, W): the inverse transform, combined
-    over coils by their sensitivities, of which the centre is kept."""
-    spectrum = pixels_of(kspace)
-    image = torch.fft.fftshift(torch.fft.ifft2(spectrum, norm="ortho"), (-2, -1))
-    if image.dim() == 3:
-        image = (sensitivities(kspace).conj() * image).sum(0)
-    height, width = (min(side, edge) for edge in image.shape)
-    top, left = (image.shape[0] - height) // 2, (image.shape[1] - width) // 2
-    image = image[top : top + height, left : left + width]
-    image = image / image.abs().max().clamp_min(1e-12)
-    return torch.stack([image.real, image.imag])
-
-
-def sensitivities(kspace: Tensor) -> Tensor:
-    """Estimated sensitivities (coils, H, W), whose squares sum to one, from the lowest frequencies of all coils."""
-    kept = torch.zeros_like(kspace)
-    rows, columns = (slice(max(edge // 2 - CENTRE // 2, 0), edge // 2 + CENTRE // 2) for edge in kspace.shape[-2:])
-    kept[:, rows, columns] = kspace[:, rows, columns]
-    smooth = torch.fft.fftshift(torch.fft.ifft2(pixels_of(kept), norm="ortho"), (-2, -1))
-    return smooth / smooth.abs().square().sum(0).sqrt().clamp_min(1e-12)
-
-
-def read_fastmri(path: Path, split: str) -> Scans:
-    """``singlecoil_train``, ``singlecoil_val`` (or ``multicoil_...``) with ``*.h5``; or a folder of such files, of which
-    every fifth is held out. Validation files are the test, since those of the test have no truth."""
-    named = [path / f"{coils}_{'train' if split == 'train' else 'val'}" for coils in ("singlecoil", "multicoil")]
-    folder = next((n for n in named if n.is_dir()), path)
-    files = _found(sorted(folder.glob("*.h5")), folder, "fastMRI files (.h5)")
-    if folder == path and len(files) > 1:
-        held = files[4::5] or files[-1:]
-        files = [f for f in files if f not in held] if split == "train" else held
-    slices: list[tuple[Path, int]] = []
-    for file in files:
-        shape = shapes_hdf5(file, ["kspace"])["kspace"]
-        if len(shape) not in (3, 4) or not shape[0]:
-            raise VergenceError(f"{file} has k-space of shape {shape}: expected (slices, H, W) or (slices, coils, H, W)")
-        slices += [(file, number) for number in range(shape[0])]
-    return Scans(tuple(slices))
 
 
 LAYOUTS = {

@@ -150,5 +150,7 @@ def kernel_of(kernel: Tensor, name: str) -> Tensor:
     """A kernel from a picture, normalised to a sum of one."""
     total = float(kernel.sum())
     if min(kernel.shape) < 1 or max(kernel.shape) > 101 or not total > 0:
-        raise VergenceError(f"{name} is no blur kernel: expected a picture of at most 101 x 101 pixels that is not black")
+        raise VergenceError(
+            f"{name} is no blur kernel: expected a picture of at most 101 x 101 pixels that is not black"
+        )
     return kernel.double() / total

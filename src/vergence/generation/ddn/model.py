@@ -154,6 +154,7 @@ class DDN(nn.Module):
         between = seen if config.method == "ddn" else channels
         self.noise = range_network(config, seen, channels) if config.use_range else None
         self.detail = null_network(config, between, channels) if config.use_null else None
+        self.length = nn.Parameter(torch.full((), 0.5)) if config.method == "npgd" else None
 
     def forward(self, y: Tensor, operator: Operator | None = None) -> Restored:
         """``operator`` is that of the config for measurements of this size, if none is given."""
@@ -194,8 +195,10 @@ class DDN(nn.Module):
         return Restored(z + detail, torch.zeros_like(z), detail, torch.zeros_like(z))
 
     def _npgd(self, z: Tensor, y: Tensor, operator: Operator) -> Restored:
-        """Unrolled proximal gradients: steps of 1 / |H|² toward the measurement, each followed by the chain."""
-        x, length = z, self._length(operator)
+        """Unrolled proximal gradients: steps of a learned share of 1 / |H|² toward the measurement, each followed by
+        the chain."""
+        assert self.length is not None
+        x, length = z, self.length * _largest(operator) ** -2
         for _ in range(self.settings.steps):
             x = x - length * _precise(lambda u: operator.adjoint(operator.forward(u) - y), x)
             x = x + self._chain(x, operator) if self.settings.residual else self._chain(x, operator)
@@ -221,12 +224,12 @@ class DDN(nn.Module):
         known = operator.known.to(x.device).expand_as(x)  # type: ignore[attr-defined]
         return torch.cat([filled(x, known), known.to(x.dtype)], 1)
 
-    def _length(self, operator: Operator) -> float:
-        kept = getattr(operator, "_largest", None)
-        if kept is None:
-            kept = operator.largest(20)
-            operator._largest = kept  # type: ignore[attr-defined]
-        return float(kept**-2)
+
+def _largest(operator: Operator) -> float:
+    """|H|, computed once for each operator."""
+    if not hasattr(operator, "_largest"):
+        operator._largest = operator.largest(20)  # type: ignore[attr-defined]
+    return float(operator._largest)  # type: ignore[attr-defined]
 
 
 def _precise(project: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ from vergence.contract.data import First, Spread
 from vergence.contract.inputs import Artifact
 from vergence.contract.settings import NoFacts
 from vergence.contract.system import System
-from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
 from vergence.data.layouts import read
 from vergence.generation.ddn import pictures, predict
@@ -80,17 +79,14 @@ class DDNSystem(System[Config, NoFacts, DDN, Cropped, Restoration]):
         return losses
 
     def evaluate(self, ctx: Ctx, model: DDN, data: Cropped) -> Mapping[str, float]:
-        """Means over pictures. PSNR and SSIM are of pictures cut to 0 to 1; MSE, which the noise floor bounds, is not."""
+        """Means over pictures. PSNR and SSIM are of pictures cut to 0 to 1; MSE, to which the noise floor belongs, is
+        not."""
         sums = self._scores(ctx, model, data, classical=True)
-        train: Cropped | None = None
-        try:
-            train = self.data(ctx, "train")
-        except VergenceError:  # a benchmark has nothing to train on
-            pass
         scores = sums.mean(0).tolist()
         names = ("psnr", "ssim", "nmse", "mse", "floor", "misfit", "psnr_pinv", "psnr_landweber", "psnr_tv")
         found = dict(zip(names, scores, strict=True))
-        if train is not None and ctx.stage != "validate":
+        if ctx.stage != "validate" and not ctx.config.data.source.startswith("benchmark:"):
+            train = self.data(ctx, "train")
             some = Cropped(Spread(train.data, TRAINING_SHARE), train.side, train.multiple, train.turned)
             found["gap"] = abs(found["mse"] - float(self._scores(ctx, model, some)[:, 3].mean()))
         found["misfit"] = found["misfit"] ** 0.5
@@ -132,9 +128,7 @@ class _Indexed:
         return self.data[index] | {"index": torch.tensor(index)}
 
 
-def _row(
-    config: Config, operator: Operator, x: Tensor, y: Tensor, e: Tensor, found: Tensor, classical: bool
-) -> Tensor:
+def _row(config: Config, operator: Operator, x: Tensor, y: Tensor, e: Tensor, found: Tensor, classical: bool) -> Tensor:
     cut, truth = magnitude(found).clamp(0, 1), magnitude(x)
     score = [psnr(cut, truth), ssim(cut, truth), 100 * nmse(magnitude(found), truth), 1000 * _each(found - x)]
     if not classical:

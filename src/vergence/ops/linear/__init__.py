@@ -1,7 +1,7 @@
 """Linear measurements as a small algebra: each operator has its adjoint, its pseudo-inverse and its two projections.
 
-``H.range(x) = H†Hx`` is the part of a picture that the measurement determines, ``H.null(x) = x - H†Hx`` the part that it
-does not see. Both are orthogonal projections, exact up to rounding wherever ``H.closed`` is true; elsewhere H† is
+``H.range(x) = H†Hx`` is the part of a picture that the measurement determines, ``H.null(x) = x - H†Hx`` the part that
+it does not see. Both are orthogonal projections, exact up to rounding wherever ``H.closed`` is true; elsewhere H† is
 computed by conjugate gradients to ``H.tolerance``. Operators act on the last dimensions of a tensor; any dimensions may
 stand before them, and autograd works through all methods::
 

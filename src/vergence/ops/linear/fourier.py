@@ -17,7 +17,9 @@ AXES = (-2, -1)
 def gaussian(sigma: float) -> Tensor:
     """A Gaussian kernel with standard deviation ``sigma`` in pixels, cut at four of them."""
     reach = max(math.ceil(4 * sigma), 1)
-    line = torch.exp(-0.5 * (torch.arange(-reach, reach + 1, dtype=torch.float64, device="cpu") / max(sigma, 1e-6)) ** 2)
+    line = torch.exp(
+        -0.5 * (torch.arange(-reach, reach + 1, dtype=torch.float64, device="cpu") / max(sigma, 1e-6)) ** 2
+    )
     kernel = line[:, None] * line
     return kernel / kernel.sum()
 
@@ -25,8 +27,8 @@ def gaussian(sigma: float) -> Tensor:
 class Blur(Operator):
     """Circular convolution with a kernel (k, l), centred, by FFT.
 
-    Frequencies that it weakens to ``cutoff`` of the strongest or less count as not measured: they are zero in ``Hx`` and
-    belong to the null space. The pseudo-inverse divides the others, so noise grows by at most ``1 / cutoff``.
+    Frequencies that it weakens to ``cutoff`` of the strongest or less count as not measured: they are zero in ``Hx``
+    and belong to the null space. The pseudo-inverse divides the others, so noise grows by at most ``1 / cutoff``.
     """
 
     def __init__(self, size: tuple[int, int], kernel: Tensor, cutoff: float = 0.05) -> None:
@@ -65,11 +67,11 @@ class Blur(Operator):
 class Fourier(Operator):
     """Some frequencies of a picture (H, W): magnetic resonance with one coil and Cartesian sampling.
 
-    ``mask`` (..., H, W) is true where a frequency is measured, in the order of ``fft2`` (the lowest first), and broadcasts
-    over channels before it. Measurements are complex, and zero where nothing is measured. Pictures are ``complex``;
-    ``pairs`` (..., 2, H, W) of real and imaginary part; or ``real``, where a measured frequency determines its mirror
-    frequency, too, and the pseudo-inverse takes the mean of both. ``real-part`` is the paper's inverse for real pictures,
-    the real part of the zero-filled inverse: no pseudo-inverse, unless the mask is symmetric.
+    ``mask`` (..., H, W) is true where a frequency is measured, in the order of ``fft2`` (the lowest first), and
+    broadcasts over channels before it. Measurements are complex, and zero where nothing is measured. Pictures are
+    ``complex``; ``pairs`` (..., 2, H, W) of real and imaginary part; or ``real``, where a measured frequency determines
+    its mirror frequency, too, and the pseudo-inverse takes the mean of both. ``real-part`` is the paper's inverse for
+    real pictures, the real part of the zero-filled inverse: no pseudo-inverse, unless the mask is symmetric.
     """
 
     def __init__(self, mask: Tensor, values: Values = "complex") -> None:
@@ -110,8 +112,8 @@ class Fourier(Operator):
 
 
 class Coils(Operator):
-    """Magnetic resonance with several coils: a complex picture (H, W) is seen through the sensitivities (C, H, W) of the
-    coils, each of which measures the frequencies of ``mask`` (H, W). The pseudo-inverse (SENSE) is by conjugate
+    """Magnetic resonance with several coils: a complex picture (H, W) is seen through the sensitivities (C, H, W) of
+    the coils, each of which measures the frequencies of ``mask`` (H, W). The pseudo-inverse (SENSE) is by conjugate
     gradients."""
 
     closed = False

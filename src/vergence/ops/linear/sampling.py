@@ -43,9 +43,7 @@ class Bicubic(Operator):
     as the paper does: its projections are none, they miss idempotence by a few percent.
     """
 
-    def __init__(
-        self, size: tuple[int, int], factor: int, antialias: bool = True, inverse: Inverse = "exact"
-    ) -> None:
+    def __init__(self, size: tuple[int, int], factor: int, antialias: bool = True, inverse: Inverse = "exact") -> None:
         _divisible(size, factor)
         self.factor, self.closed, self.domain = factor, inverse == "exact", tuple(size)
         self.codomain = (size[0] // factor, size[1] // factor)
@@ -183,9 +181,7 @@ def _banded(length: int, factor: int, antialias: bool, which: Literal["down", "u
 
 
 @lru_cache(maxsize=8)
-def bicubic(
-    height: int, width: int, factor: int, antialias: bool = True, inverse: Inverse = "exact"
-) -> Bicubic:
+def bicubic(height: int, width: int, factor: int, antialias: bool = True, inverse: Inverse = "exact") -> Bicubic:
     """A :class:`Bicubic`, built once for each size."""
     return Bicubic((height, width), factor, antialias, inverse)
 

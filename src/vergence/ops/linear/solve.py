@@ -17,8 +17,8 @@ def least_squares(
     """``H†y`` by conjugate gradients on the normal equations (CGLS), differentiable in ``y``.
 
     They start at zero and so stay in the range of the adjoint: the limit is the pseudo-inverse. Iterations end once
-    ``|Hᵀ(y - Hx)|`` is below ``tolerance`` of its start for every sample, or after ``steps``. ``dims`` are the numbers of
-    trailing dimensions of a picture and of a measurement.
+    ``|Hᵀ(y - Hx)|`` is below ``tolerance`` of its start for every sample, or after ``steps``. ``dims`` are the numbers
+    of trailing dimensions of a picture and of a measurement.
     """
     solution: Tensor = _Solve.apply(y, forward, adjoint, dims, tolerance, steps)  # type: ignore[no-untyped-call]
     return solution
@@ -41,9 +41,7 @@ class _Solve(torch.autograd.Function):
         return least_squares(adjoint, forward, gradient, dims[::-1], tolerance, steps), None, None, None, None, None
 
 
-def _iterate(
-    forward: Map, adjoint: Map, y: Tensor, dims: tuple[int, int], tolerance: float, steps: int
-) -> Tensor:
+def _iterate(forward: Map, adjoint: Map, y: Tensor, dims: tuple[int, int], tolerance: float, steps: int) -> Tensor:
     residual = y.clone()
     gradient = adjoint(residual)
     x, direction, size = torch.zeros_like(gradient), gradient.clone(), _squared(gradient, dims[0])
