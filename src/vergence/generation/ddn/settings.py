@@ -189,12 +189,12 @@ TINY = ModelConfig(range_width=24, null_widths=(16, 32, 64), momentum=0.1)
 PAPER = Config(
     Measure(inverse="approx"), ModelConfig(range_depth=17), Pictures("bsds:data", side=160), train=_published(400, 20)
 )
-SMALL = ModelConfig(family="shuffled", range_width=16, range_depth=2, null_widths=(32,), null_depth=3)
-ANYWHERE = Pictures(pictures=0, held_out=32, side=96)
-STARTER_STEPS = 2200
+SMALL = ModelConfig(family="shuffled", range_width=16, range_depth=2, null_widths=(32,), null_depth=4)
+ANYWHERE = Pictures(pictures=0, held_out=32, side=64)
+STARTER_STEPS = 3600
 
 
-def _starter(measure: Measure, block: int, steps: int = STARTER_STEPS, side: int = 96) -> Config:
+def _starter(measure: Measure, block: int, steps: int = STARTER_STEPS, side: int = 64) -> Config:
     return Config(measure, replace(SMALL, block=block), replace(ANYWHERE, side=side), train=_short(steps, 8, 2e-3))
 
 
