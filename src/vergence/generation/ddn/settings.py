@@ -194,8 +194,9 @@ ANYWHERE = Pictures(pictures=0, held_out=32, side=64)
 STARTER_STEPS = 3600
 
 
-def _starter(measure: Measure, block: int, steps: int = STARTER_STEPS, side: int = 64) -> Config:
-    return Config(measure, replace(SMALL, block=block), replace(ANYWHERE, side=side), train=_short(steps, 8, 2e-3))
+def _starter(measure: Measure, block: int, side: int = 64, range_width: int = 16) -> Config:
+    networks = replace(SMALL, block=block, range_width=range_width)
+    return Config(measure, networks, replace(ANYWHERE, side=side), train=_short(STARTER_STEPS, 8, 2e-3))
 
 
 PRESETS = {
@@ -219,7 +220,7 @@ PRESETS = {
     "starter-sr4": _starter(Measure("bicubic", 4, noise=0.01, varied=True), 4, side=128),
     "starter-inpaint": _starter(Measure("mask", noise=0.01, varied=True, holes=0.5), 2),
     "starter-deblur": _starter(
-        Measure("blur", blur=(0.7, 2.5), motion=0.25, noise=0.01, varied=True), 2
+        Measure("blur", blur=(0.7, 2.5), motion=0.25, cutoff=0.1, noise=0.01, varied=True), 2, range_width=24
     ),
 }  # fmt: skip
 TASKS: dict[str, str] = {task: f"starter-{task}" for task in ("sr2", "sr4", "inpaint", "deblur")}
