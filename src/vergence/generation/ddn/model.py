@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.generation.ddn.measure import Measure, operator_for, visible
-from vergence.generation.ddn.settings import ModelConfig
+from vergence.generation.ddn.measure import operator_for, visible
+from vergence.generation.ddn.settings import Measure, ModelConfig
 from vergence.ops.linear import Operator
 from vergence.ops.precision import full_precision, wide
 from vergence.ops.tiles import tiled
@@ -162,7 +162,7 @@ class DDN(nn.Module):
         y = y if y.is_complex() else wide(y)
         with full_precision(y):
             z = operator.pinv(y)
-        return getattr(self, f"_{self.settings.method}")(z, y, operator)  # type: ignore[no-any-return]
+        return getattr(self, f"_{self.settings.method}")(z, y, operator)
 
     # The methods ------------------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class DDN(nn.Module):
 
     def _run(self, network: Network, x: Tensor) -> Tensor:
         if not self.tile or max(x.shape[-2:]) <= self.tile:
-            return network(x)  # type: ignore[no-any-return]
+            return network(x)
         return tiled(network, x, self.tile, network.reach, multiple=network.multiple)
 
     def _seen(self, x: Tensor, operator: Operator) -> Tensor:

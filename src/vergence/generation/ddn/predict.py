@@ -192,8 +192,9 @@ def _deblurred(ctx: Ctx, model: DDN, photo: Photo, inputs: Inputs) -> tuple[_Par
     if any(k > side for k, side in zip(kernel.shape, wide.shape[-2:], strict=True)):
         raise VergenceError(f"the blur of {kernel.shape[-1]} pixels is wider than the photograph")
     parts = _run(ctx, model, wide, sized(model.measure, (wide.shape[-2], wide.shape[-1]), kernel))
-    kept = [part[..., :height, :width] for part in (parts.picture, parts.measured, parts.invented, parts.noise)]
-    return _Parts(*kept, misfit=parts.misfit), photo.pixels
+    cut = (..., slice(0, height), slice(0, width))
+    kept = _Parts(parts.picture[cut], parts.measured[cut], parts.invented[cut], parts.noise[cut], parts.misfit)
+    return kept, photo.pixels
 
 
 def continued(x: Tensor, around: int, axis: int) -> Tensor:

@@ -70,7 +70,14 @@ class Mask(Operator):
     def forward(self, x: Tensor) -> Tensor:
         return x * self.known.to(x.device)
 
-    adjoint = pinv = range = forward
+    def adjoint(self, y: Tensor) -> Tensor:
+        return self.forward(y)
+
+    def pinv(self, y: Tensor) -> Tensor:
+        return self.forward(y)
+
+    def range(self, x: Tensor) -> Tensor:
+        return self.forward(x)
 
 
 class Dense(Operator):

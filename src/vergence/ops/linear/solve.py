@@ -36,7 +36,7 @@ class _Solve(torch.autograd.Function):
             return _iterate(forward, adjoint, y.detach(), dims, tolerance, steps)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Any:
         forward, adjoint, dims, tolerance, steps = ctx.problem
         return least_squares(adjoint, forward, gradient, dims[::-1], tolerance, steps), None, None, None, None, None
 
