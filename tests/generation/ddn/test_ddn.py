@@ -11,11 +11,12 @@ import vergence
 from generation.ddn.fixtures import kspace, photo
 from vergence.cli.main import main
 from vergence.core.errors import VergenceError
-from vergence.generation.ddn.data import Embedded, read_folder
-from vergence.generation.ddn.measure import drawn, measured, random_holes, random_lines
+from vergence.generation.crops import Embedded, read_folder
 from vergence.generation.ddn.model import DDN, filled
 from vergence.generation.ddn.predict import continued
-from vergence.generation.ddn.settings import SETTINGS, Measure
+from vergence.generation.ddn.settings import SETTINGS
+from vergence.generation.measurements import drawn, measured, random_holes, random_lines
+from vergence.generation.measuring import Measure
 from vergence.generation.photos import joined, split
 from vergence.generation.scans import scan, sensitivities
 from vergence.ops.linear import Mask, bicubic
@@ -179,9 +180,8 @@ def test_colours_are_split_and_joined_again():
 
 
 def test_training_and_test_crops_come_from_different_photographs():
-    asked = SETTINGS.presets["tiny"].data
-    train, test = (Embedded(asked, split) for split in ("train", "test"))
-    assert torch.equal(train[3], Embedded(asked, "train")[3])
+    train, test = (Embedded(split, side=32) for split in ("train", "test"))
+    assert torch.equal(train[3], Embedded("train", side=32)[3])
     assert train[0].shape == (1, 32, 32)
     assert not any(torch.equal(train[n], test[n]) for n in range(8))
 

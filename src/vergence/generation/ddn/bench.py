@@ -19,11 +19,11 @@ from torch import Tensor
 from vergence.contract.benchmark import Contest
 from vergence.core.seeding import generator
 from vergence.data.photographs import HELD_OUT, photograph
-from vergence.generation.ddn.classical import biharmonic, total_variation, wiener
-from vergence.generation.ddn.measure import random_holes, random_lines, sized
+from vergence.generation.classical import biharmonic, total_variation, wiener
 from vergence.generation.ddn.model import DDN, filled
 from vergence.generation.ddn.predict import TILE, continued
 from vergence.generation.ddn.settings import SETTINGS, TASKS
+from vergence.generation.measurements import random_holes, random_lines, sized
 from vergence.generation.photos import luminance
 from vergence.metrics.fidelity import psnr, ssim
 from vergence.ops.linear import Blur, Coils, Fourier, Mask, Operator, bicubic, gaussian

@@ -14,7 +14,8 @@ from vergence.contract.claims import Claim, Evidence, parameter_counts
 from vergence.contract.evidence import ROUNDING, apart, apart_with_gradients, filled, noise, uniform
 from vergence.data.photographs import photograph
 from vergence.generation.ddn.model import DDN, Denoiser, UNet
-from vergence.generation.ddn.settings import SETTINGS, Measure, ModelConfig
+from vergence.generation.ddn.settings import SETTINGS, ModelConfig
+from vergence.generation.measuring import Measure
 from vergence.generation.photos import luminance
 from vergence.metrics.fidelity import nmse, psnr, ssim
 from vergence.ops.linear import (

@@ -14,8 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.generation.ddn.measure import operator_for, visible
-from vergence.generation.ddn.settings import Measure, ModelConfig
+from vergence.generation.ddn.settings import ModelConfig
+from vergence.generation.measurements import operator_for, visible
+from vergence.generation.measuring import Measure
 from vergence.ops.linear import Operator
 from vergence.ops.precision import full_precision, wide
 from vergence.ops.tiles import tiled

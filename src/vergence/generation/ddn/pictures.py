@@ -11,8 +11,8 @@ from torch import Tensor
 from vergence.contract.inputs import Artifact
 from vergence.core.seeding import generator
 from vergence.drawing.figure import figure, saved
-from vergence.generation.ddn.measure import drawn, measured
 from vergence.generation.ddn.model import DDN
+from vergence.generation.measurements import drawn, measured
 from vergence.metrics.fidelity import psnr
 
 SHOWN = 360

@@ -17,10 +17,11 @@ from vergence.contract.result import Result
 from vergence.contract.settings import NoFacts
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_json
-from vergence.generation.ddn.measure import kernel_of, multiple, sized
 from vergence.generation.ddn.model import DDN, filled
 from vergence.generation.ddn.pictures import gain_of, sheet, shown_part
-from vergence.generation.ddn.settings import TASKS, Config, Inputs, Measure
+from vergence.generation.ddn.settings import TASKS, Config, Inputs
+from vergence.generation.measurements import kernel_of, multiple, sized
+from vergence.generation.measuring import Measure
 from vergence.generation.photos import Photo, joined, open_photo, split, write_photo
 from vergence.ops.linear import Mask, Operator, gaussian
 from vergence.ops.linear.sampling import enlarged

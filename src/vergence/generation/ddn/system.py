@@ -15,14 +15,14 @@ from vergence.contract.settings import NoFacts
 from vergence.contract.system import System
 from vergence.core.seeding import generator
 from vergence.data.layouts import read
+from vergence.generation.classical import landweber, total_variation
+from vergence.generation.crops import LAYOUTS, Cropped, Embedded
 from vergence.generation.ddn import pictures, predict
 from vergence.generation.ddn.claims import CLAIMS
-from vergence.generation.ddn.classical import landweber, total_variation
-from vergence.generation.ddn.data import LAYOUTS, Cropped, Embedded
-from vergence.generation.ddn.measure import drawn, measured, multiple
 from vergence.generation.ddn.model import DDN
 from vergence.generation.ddn.predict import Restoration
-from vergence.generation.ddn.settings import SETTINGS, Config, Inputs
+from vergence.generation.ddn.settings import SETTINGS, Config, Inputs, Pictures
+from vergence.generation.measurements import drawn, measured, multiple
 from vergence.metrics.fidelity import nmse, psnr, ssim
 from vergence.ops.linear import Operator
 
@@ -40,7 +40,7 @@ class DDNSystem(System[Config, NoFacts, DDN, Cropped, Restoration]):
 
     def data(self, ctx: Ctx, split: str) -> Cropped:
         asked, channels = ctx.config.data, ctx.config.model.channels
-        found = read(asked.source, self.layouts, split, lambda: Embedded(asked, split, channels))
+        found = read(asked.source, self.layouts, split, lambda: _embedded(asked, split, channels))
         return Cropped(found, asked.side, multiple(ctx.config.measure), turned=channels != 2)
 
     def slice(self, data: Cropped) -> Cropped:
@@ -113,6 +113,10 @@ class DDNSystem(System[Config, NoFacts, DDN, Cropped, Restoration]):
 
     def pictures(self, ctx: Ctx, models: Mapping[str, DDN], data: Cropped) -> Sequence[Artifact]:
         return pictures.of_variants(ctx, models, data)
+
+
+def _embedded(asked: Pictures, split: str, channels: int) -> Embedded:
+    return Embedded(split, asked.scene, asked.pictures, asked.held_out, asked.side, channels)
 
 
 class _Indexed:

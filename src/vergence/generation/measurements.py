@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from vergence.core.errors import VergenceError
-from vergence.generation.ddn.settings import Measure
+from vergence.generation.measuring import Measure
 from vergence.ops.linear import Average, Blur, Fourier, Identity, Mask, Operator, bicubic, gaussian
 
 Size = tuple[int, int]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +16,6 @@ from vergence.core.errors import VergenceError
 from vergence.core.seeding import generator
 from vergence.data.images import SUFFIXES, read_image
 from vergence.data.photographs import Share, photographs
-from vergence.generation.ddn.settings import Pictures
 from vergence.generation.photos import luminance
 from vergence.generation.scans import read_fastmri
 from vergence.reading.arrays import read_npy
@@ -122,24 +122,27 @@ def phantom(side: int, source: torch.Generator) -> Tensor:
 class Embedded:
     """Crops of photographs or phantoms: a fixed number of them; or, with none to train on, new ones every time."""
 
-    asked: Pictures
     split: str
+    scene: Literal["photographs", "phantoms"] = "photographs"
+    pictures: int = 400
+    held_out: int = 64
+    side: int = 48
     channels: int = 1
 
     def __len__(self) -> int:
         if self.split != "train":
-            return self.asked.held_out
-        return self.asked.pictures or 4096
+            return self.held_out
+        return self.pictures or 4096
 
     def __getitem__(self, index: int) -> Tensor:
-        return self._one(generator("ddn", self.asked.scene, self.split, range(len(self))[index]))
+        return self._one(generator("ddn", self.scene, self.split, range(len(self))[index]))
 
     def _one(self, source: torch.Generator) -> Tensor:
         share: Share = "train" if self.split == "train" else "test"
-        if self.asked.scene == "phantoms":
-            image = phantom(self.asked.side, source)
+        if self.scene == "phantoms":
+            image = phantom(self.side, source)
         else:
-            image = photograph_crop(share, self.asked.side, source)
+            image = photograph_crop(share, self.side, source)
         if self.channels > 1:  # frames of one section with other contrasts
             powers = torch.linspace(0.4, 2.0, self.channels).view(-1, 1, 1)
             image = image**powers
@@ -147,7 +150,7 @@ class Embedded:
 
     def draw(self, index: int, source: torch.Generator) -> Tensor:
         """A training crop."""
-        return self[index] if self.asked.pictures else self._one(source)
+        return self[index] if self.pictures else self._one(source)
 
 
 # Public layouts -------------------------------------------------------------------------------------------------------
