@@ -195,7 +195,9 @@ VARIANTS = {
     "independent": Variant("DDN: independent", _PLAIN | {"model.connection": "independent"}),
     "decoupled": Variant("DDN: cascade, decoupled", _PLAIN | {"model.decoupled": True}),
     "ddn1": Variant("DDN1: no projections", _PLAIN | {"model.projected": False}),
-    "ddn2": Variant("DDN2: null space only", _PLAIN | {"model.use_range": False}),
+    "ddn2": Variant(
+        "DDN2: null space only", _PLAIN | {"model.use_range": False, "train.optimiser.decays": {}}
+    ),
     "ddn3": Variant("DDN3: range only", _PLAIN | {"model.use_null": False}),
     "resunet": Variant("ResUNet", _PLAIN | {"model.method": "resunet"}),
     "nsn": Variant("null-space network", _PLAIN | {"model.method": "nsn"}),
