@@ -152,7 +152,7 @@ PAPER = Config(
 )
 SMALL = ModelConfig(family="shuffled", range_width=16, range_depth=2, null_widths=(32,), null_depth=4)
 ANYWHERE = Pictures(pictures=0, held_out=32, side=64)
-STARTER_STEPS = 3600
+STARTER_STEPS = 3000
 
 
 def _starter(measure: Measure, block: int, side: int = 64, range_width: int = 16) -> Config:
@@ -161,7 +161,7 @@ def _starter(measure: Measure, block: int, side: int = 64, range_width: int = 16
 
 
 PRESETS = {
-    "tiny": Config(Measure("average"), TINY, Pictures(side=32), train=_short(300, 8, 3e-3)),
+    "tiny": Config(Measure("average"), TINY, Pictures(side=32), train=_short(250, 8, 3e-3)),
     "tiny-mri": Config(
         Measure("fourier", noise=0.02), TINY, Pictures(scene="phantoms", side=64), train=_short(300, 8, 3e-3)
     ),
