@@ -32,6 +32,13 @@ def shown_part(part: Tensor, gain: float) -> Tensor:
     return (0.5 + gain * part).clamp(0, 1)
 
 
+def shown_invention(task: str, invented: Tensor, gain: float) -> Tensor:
+    """The invented part as a picture: of filled holes the fill itself, on grey."""
+    if task != "inpaint":
+        return shown_part(invented, gain)
+    return torch.where((invented != 0).any(0), invented.clamp(0, 1), 0.5)
+
+
 def coloured(picture: Tensor) -> Tensor:
     """A picture (1 or 3, H, W) as (3, H, W)."""
     return picture.clamp(0, 1).expand(3, -1, -1) if len(picture) == 1 else picture.clamp(0, 1)
@@ -55,7 +62,7 @@ def sheet(path: Path, result: Any, plain: str, gain: float) -> Path:
     cut = (..., *window(result.invented))
     panels = [
         (result.before, plain), (result.picture, "restored"), (result.measured, "measured"),
-        (shown_part(result.invented, gain), f"invented (contrast {gain:g} times)"),
+        (shown_invention(result.task, result.invented, gain), "invented" + (f" (contrast x {gain:g})" if gain > 1 else "")),
     ]  # fmt: skip
     return panels_of(path, [[(coloured(picture)[cut], title) for picture, title in panels]], 3.2)
 

@@ -18,7 +18,7 @@ from vergence.contract.settings import NoFacts
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_json
 from vergence.generation.ddn.model import DDN, filled
-from vergence.generation.ddn.pictures import gain_of, sheet, shown_part
+from vergence.generation.ddn.pictures import gain_of, sheet, shown_invention, shown_part
 from vergence.generation.ddn.settings import TASKS, Config, Inputs
 from vergence.generation.measurements import kernel_of, multiple, sized
 from vergence.generation.measuring import Measure
@@ -233,13 +233,13 @@ PLAIN = {"inpaint": "a smooth fill", "deblur": "the photograph", "denoise": "the
 def render(ctx: Ctx, inputs: Inputs, result: Restoration) -> Sequence[Artifact]:
     """Writes the restored picture, the plain one, the two parts and the noise, a sheet of all, and the numbers."""
     stem = f"{inputs.photo.stem}-{result.task}"
-    gain = gain_of(result.invented)
+    gain = 1.0 if result.task == "inpaint" else gain_of(result.invented)
     paths = {name: ctx.folder / f"{stem}-{name}.png" for name in ("before", "measured", "invented", "noise", "parts")}
     alpha = result.alpha if result.alpha.numel() else None
     best = write_photo(ctx.folder / f"{stem}.png", result.picture, alpha, result.bits)
     write_photo(paths["before"], result.before, alpha, result.bits)
     write_photo(paths["measured"], result.measured, None, result.bits)
-    write_photo(paths["invented"], shown_part(result.invented, gain))
+    write_photo(paths["invented"], shown_invention(result.task, result.invented, gain))
     noisy = gain_of(result.noise)
     write_photo(paths["noise"], shown_part(result.noise, noisy))
     plain = PLAIN.get(result.task, "bicubic enlargement")
