@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from vergence.contract.inputs import Artifact
@@ -62,7 +63,7 @@ def sheet(path: Path, result: Any, plain: str, gain: float) -> Path:
     cut = (..., *window(result.invented))
     panels = [
         (result.before, plain), (result.picture, "restored"), (result.measured, "measured"),
-        (shown_invention(result.task, result.invented, gain), "invented" + (f" (contrast x {gain:g})" if gain > 1 else "")),
+        (shown_invention(result.task, result.invented, gain), f"invented (contrast x {gain:g})"),
     ]  # fmt: skip
     return panels_of(path, [[(coloured(picture)[cut], title) for picture, title in panels]], 3.2)
 
