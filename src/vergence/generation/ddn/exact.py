@@ -253,7 +253,7 @@ def networks_learn_apart(_: Evidence) -> float:
     z = operator.pinv(y)
     apart_losses = [(z - restored.noise - operator.range(x)), (restored.detail - operator.null(x))]
     total = sum(part.square().mean() for part in apart_losses)
-    return max(worst, float((joint - total).abs())) if cascade > 1e-6 else float("inf")
+    return max(worst, float((joint - total).detach().abs())) if cascade > 1e-6 else float("inf")
 
 
 def nsn_stays_above_the_floor(_: Evidence) -> float:
