@@ -70,10 +70,8 @@ def test_without_h5py_the_extra_is_named(tmp_path, monkeypatch):
 
 
 def test_complex_numbers_and_single_rows_are_read_and_shapes_without_reading(tmp_path):
-    path = tmp_path / "scan.h5"
     values = (np.arange(24).reshape(2, 3, 4) * (1 + 2j)).astype(np.complex64)
-    with h5py.File(path, "w") as file:
-        file["kspace"] = values
+    path = written(tmp_path / "scan.h5", kspace=values)
     assert shapes_hdf5(path, ["kspace"]) == {"kspace": (2, 3, 4)}
     np.testing.assert_array_equal(read_hdf5(path, ["kspace"], 1)["kspace"], values[1])
     np.testing.assert_array_equal(read_hdf5(path, ["kspace"])["kspace"], values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 
@@ -52,7 +53,7 @@ def kspace(seed, *shape):
 
 
 def _scan(path, seed, coils):
-    import h5py
+    h5py = pytest.importorskip("h5py")
 
     path.parent.mkdir(parents=True, exist_ok=True)
     shape = (2, 3, 40, 36) if coils else (2, 40, 36)
