@@ -76,7 +76,8 @@ class UNet(nn.Module):
         self.merge = nn.ModuleList(_twice(2 * b, b) for _, b in falling)
         self.last = nn.Conv2d(widths[0], outputs, 1)
         self.multiple = 2 ** (len(widths) - 1)
-        self.reach = sum(2 * 2**level for level in range(len(widths))) + sum(3 * 2**n for n in range(len(widths) - 1))
+        # Two convolutions on the way down and three on the way up, and a pixel for each change of size.
+        self.reach = 2 ** len(widths) + sum(5 * 2**level for level in range(len(widths)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Pictures of any size: borders are repeated up to a multiple."""
