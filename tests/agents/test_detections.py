@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from vergence.agents import coco
+from vergence.data import coco
 from vergence.agents.detections import as_objects, class_of, read_detections
 from vergence.core.errors import VergenceError
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vergence.agents import coco
+from vergence.data import coco
 from vergence.agents.graphs import Objects
 from vergence.core.errors import VergenceError, did_you_mean
 from vergence.ops.boxes import clipped
