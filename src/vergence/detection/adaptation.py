@@ -7,6 +7,7 @@ Domains are told apart by two logits, source first. Discriminators are put behin
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -109,9 +110,7 @@ class GlobalDiscriminator(nn.Module):
     def __init__(self, inputs: int, widths: tuple[int, int, int] = (512, 128, 128)) -> None:
         super().__init__()
         sizes = (inputs, *widths)
-        self.convs = nn.ModuleList(
-            nn.Conv2d(a, b, 3, 2, 1, bias=False) for a, b in zip(sizes[:-1], sizes[1:], strict=True)
-        )
+        self.convs = nn.ModuleList(nn.Conv2d(a, b, 3, 2, 1, bias=False) for a, b in pairwise(sizes))
         self.norms = nn.ModuleList(nn.BatchNorm2d(width) for width in widths)
         self.linear = nn.Linear(widths[-1], 2)
 

@@ -147,7 +147,8 @@ def render(ctx: Context[Any, Any], inputs: Search, result: Objects) -> Sequence[
         left, top, right, bottom = box
         sides = [round(v, 2) for v in (left, top, right - left, bottom - top)]
         rows.append({"image_id": stems[owner], "file_name": result.files[owner], "bbox": sides,
-                     "score": round(score, 5), "category_id": category(name, result.classes), "category": name})  # fmt: skip
+                     "score": round(score, 5), "category_id": category(name, result.classes),
+                     "category": name})  # fmt: skip
     document = ctx.folder / "objects.json"
     write_json(document, rows)
     heading = ["file", "class", "score", "left", "top", "right", "bottom"]

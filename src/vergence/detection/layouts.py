@@ -1,4 +1,4 @@
-"""Readers of annotated pictures: PASCAL VOC and its relatives, COCO, Cityscapes and its fog, YOLO, CSV, plain folders."""
+"""Readers of annotated pictures: PASCAL VOC and its relatives, COCO, Cityscapes and its fog, YOLO, CSV, folders."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def _some(entries: Sequence[Any], source: object, what: str = "pictures") -> Non
 
 
 def voc(path: Path, split: str, classes: Sequence[str] = VOC) -> Collection:
-    """``VOC20xx/{Annotations,ImageSets/Main,JPEGImages}``, one or several years; ``classes.txt`` names other classes."""
+    """``VOC20xx/{Annotations,ImageSets/Main,JPEGImages}`` of one or several years; ``classes.txt`` has other names."""
     years = [p for p in [path, *sorted(path.glob("*")), *sorted(path.glob("VOCdevkit/*"))]
              if (p / "ImageSets" / "Main").is_dir()]  # fmt: skip
     if not years:
         raise VergenceError(f"{path} has no ImageSets/Main with lists of pictures, nor a folder VOC20xx with one")
     names = ("trainval", "train") if split == "train" else ("test", "val")
-    chosen = [(root, name) for root in years
-              if (name := next((n for n in names if (root / "ImageSets" / "Main" / f"{n}.txt").exists()), None))]  # fmt: skip
+    lists = [(root, name) for root in years for name in names if (root / "ImageSets/Main" / f"{name}.txt").exists()]
+    chosen = [(root, name) for root, name in lists if name == next(n for own, n in lists if own == root)]
     if split != "train" and any(name == "test" for _, name in chosen):
         chosen = [(root, name) for root, name in chosen if name == "test"]  # as published: tests are those of 2007
     if not chosen:
@@ -189,7 +189,7 @@ def _polygons(file: Path, picture: Path) -> Raw:
 
 
 def yolo(path: Path, split: str) -> Collection:
-    """``images/{train,val}`` and ``labels/{train,val}`` with one line ``class x y width height`` per object, relative to
+    """``images/{train,val}`` and ``labels/{train,val}`` with a line ``class x y width height`` per object, relative to
     the picture; or lists ``train.txt`` and ``test.txt``. Names of classes are in ``data.yaml``, ``classes.txt`` or
     ``obj.names``. A picture without a text file, or with an empty one, has no objects."""
     classes = _yolo_names(path)

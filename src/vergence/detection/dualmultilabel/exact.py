@@ -232,7 +232,7 @@ def features_climb_what_the_discriminator_descends(_: Evidence) -> float:
     for reversal in (1.0, -1.0):  # -1: no reversal
         loss = model.losses(source, target, Weights(consistency=0.0), _generator())["adversary"] if reversal > 0 else (
             _unreversed(model, source, target))  # fmt: skip
-        first = model.detector.backbone.body[0].weight  # type: ignore[index,union-attr]
+        first = model.detector.backbone.body[0][0].weight  # type: ignore[index,union-attr]
         slopes.append(torch.autograd.grad(loss, [first, *model.adversary.parameters()]))
     (front, *own), (other, *others) = slopes
     return max(apart(front, -other, True), float(front.abs().max() == 0), *map(apart, own, others))

@@ -116,7 +116,7 @@ class MCAR(nn.Module):
             maps = body.maps(pictures)
             return [maps[-1]], maps[0]
         if isinstance(backbone, OneMap) and isinstance(body, nn.Sequential):
-            cut = 4 if self.config.detector == "small" else 14  # VGG16: after the second convolution of its third stage
+            cut = 2 if self.config.detector == "small" else 14  # VGG16: after the second convolution of its third stage
             early = body[:cut](pictures)
             return [body[cut:](early)], early
         maps = backbone(pictures)
@@ -254,10 +254,10 @@ def small(classes: int) -> RCNN:
     """A Faster R-CNN of half a million parameters for pictures of about 64 x 80 pixels."""
     layers: list[nn.Module] = []
     for inputs, outputs, stride in zip((3, *SMALL[:-1]), SMALL, (2, 2, 2, 1), strict=True):
-        layers += [nn.Conv2d(inputs, outputs, 3, stride, 1), nn.ReLU()]
-        nn.init.kaiming_normal_(layers[-2].weight, nonlinearity="relu")
-        nn.init.zeros_(layers[-2].bias)
+        layers.append(
+            nn.Sequential(nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.GroupNorm(8, outputs), nn.ReLU())
+        )
     rpn = RPN(SMALL[-1], [(14.0, 28.0)], [8], style="exact", before=(120, 120), after=(48, 32), sampled=64)
-    heads = RoIHeads(BoxHead(SMALL[-1] * 25, 128), BoxPredictor(128, classes), [8], size=5, sampled=32, least=0.01,
-                     overlap=0.3)  # fmt: skip
+    head, predictor = BoxHead(SMALL[-1] * 25, 128), BoxPredictor(128, classes)
+    heads = RoIHeads(head, predictor, [8], size=5, sampled=32, share=0.5, least=0.01, overlap=0.3)
     return RCNN(OneMap(nn.Sequential(*layers)), rpn, heads)

@@ -135,7 +135,7 @@ def pretrained(config: ModelConfig, model: MCAR, state: Mapping[str, Any]) -> st
         if not isinstance(given, Tensor) or given.shape != expected[ours].shape:
             got = tuple(given.shape) if isinstance(given, Tensor) else "nothing"
             raise VergenceError(
-                f"the weights have {got} for {theirs!r}, expected {tuple(expected[ours].shape)}: names are torchvision's"
+                f"the weights have {got} for {theirs!r}, expected {tuple(expected[ours].shape)} by torchvision's names"
             )
     detector.load_state_dict({ours: state[theirs] for theirs, ours in pairs.items()}, strict=False)
     return f"{len(pairs)} tensors of the detector start from ImageNet weights, the rest is new"

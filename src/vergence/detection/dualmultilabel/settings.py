@@ -115,8 +115,8 @@ def _published(biases: bool) -> Training:
 
 
 _TRAINING = Training(
-    steps=400, batch=8, evaluate_every=0,
-    optimiser=Optimiser("adam", lr=1e-3, weight_decay=1e-5, clip=10.0, schedule=Schedule("cosine", warmup=20)),
+    steps=800, batch=4, evaluate_every=0,
+    optimiser=Optimiser("adam", lr=2e-3, weight_decay=1e-5, clip=10.0, schedule=Schedule("cosine", warmup=20)),
 )  # fmt: skip
 TINY = Config(
     ModelConfig("small", "plain", width=64, regions=32),
@@ -151,8 +151,8 @@ VARIANTS = {
     "no-adversary": Variant("without adversary", {"model.adversary": "none", "weights.adversary": 0.0}),
     "source-only": Variant("source only", _ALONE),
     "oracle": Variant("trained on the target", _ALONE | {"data.train_on": "target"}),
-    "sw-da": Variant("SW-DA", _OTHER | {"model.adversary": "strong-weak"}),
-    "da-faster": Variant("DA-Faster", _OTHER | {"model.adversary": "da-faster"}),
+    "sw-da": Variant("SW-DA", {"model.adversary": "strong-weak"} | _OTHER),
+    "da-faster": Variant("DA-Faster", {"model.adversary": "da-faster"} | _OTHER),
     "unconditional-labels": Variant(
         "unconditional, multi-label", {"model.condition": "none", "weights.consistency": 0.0}, headline=False
     ),

@@ -14,7 +14,6 @@ from vergence.contract.data import EMBEDDED, First
 from vergence.contract.inputs import Artifact
 from vergence.contract.system import System
 from vergence.core.errors import VergenceError
-from vergence.data.layouts import share
 from vergence.detection.adaptation import present_classes
 from vergence.detection.data import Chosen, Pair, Paired, Rendered
 from vergence.detection.dualmultilabel import predict
