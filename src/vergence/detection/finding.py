@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from vergence.core.errors import Cancelled, VergenceError
 from vergence.core.files import replacing, write_json, write_table
 from vergence.data import coco
 from vergence.data.images import find_images, read_image
+from vergence.data.video import SUFFIXES as VIDEOS
 from vergence.data.video import open_video, write_video
 from vergence.detection.settings import Search
 from vergence.drawing.figure import PALETTE
@@ -38,7 +39,7 @@ class Objects(Result):
     """Objects found in pictures."""
 
     files: tuple[str, ...]
-    """Names of the pictures; of a video, of its frames."""
+    """Names of the pictures; of a video, with the index of the frame."""
     sizes: Tensor
     """(P, 2): heights and widths in pixels."""
     picture: Tensor
@@ -52,7 +53,7 @@ class Objects(Result):
     classes: tuple[str, ...]
     """Names of the classes."""
     frames: Tensor
-    """(P,): index of each frame in the video; empty without one."""
+    """(P,): index of each frame in its video; -1 for a picture."""
 
     def names(self) -> list[str]:
         """The class of each object."""
@@ -72,60 +73,61 @@ class _Picture(NamedTuple):
     name: str
     pixels: Tensor
     frame: int
+    """Of a video; -1 for a picture."""
 
 
 def search(ctx: Context[Any, Any], inputs: Search, classes: Sequence[str], detect: Detect) -> Objects:
     """The objects of all pictures of the inputs, one after another."""
     names, sizes, frames, parts = [], [], [], []
-    for number, each in enumerate(_pictures(ctx, inputs)):
+    for number, each in enumerate(each for path in _tracked(ctx, inputs.images) for each in _of(ctx, path, inputs)):
         if ctx.cancelled():
             raise Cancelled("cancelled")
         found = detect(each.pixels)
         kept = (found.scores >= inputs.score).nonzero().squeeze(1)[: inputs.most]
         owner = torch.full((len(kept),), number)
-        parts.append(
-            (owner, found.boxes[kept].float().cpu(), found.scores[kept].float().cpu(), found.labels[kept].cpu() - 1)
-        )
+        parts.append((owner, *(part[kept].float().cpu() for part in found[:2]), found.labels[kept].cpu() - 1))
         names.append(each.name)
         sizes.append(each.pixels.shape[-2:])
         frames.append(each.frame)
     owner, boxes, scores, labels = (torch.cat(column) for column in zip(*parts, strict=True))
-    video = torch.tensor(frames if inputs.video else [], dtype=torch.long)
-    return Objects(tuple(names), torch.tensor(sizes), owner, boxes, scores, labels, tuple(classes), video)
+    return Objects(
+        tuple(names), torch.tensor(sizes), owner, boxes, scores, labels, tuple(classes), torch.tensor(frames)
+    )
 
 
-def _pictures(ctx: Context[Any, Any], inputs: Search) -> Iterator[_Picture]:
-    """All pictures of the inputs; a bad one in a folder is left out and said."""
-    for path in ctx.progress.track(inputs.images, "pictures") if len(inputs.images) > 1 else inputs.images:
-        yield _Picture(path.name, read_image(path), -1)
-    if inputs.folder is not None:
-        yield from _of_folder(ctx, inputs.folder)
-    if inputs.video is not None:
-        video = open_video(inputs.video)
-        for number, frame in enumerate(ctx.progress.track(video, "frames")):
+def _tracked(ctx: Context[Any, Any], paths: Sequence[Path]) -> Iterable[Path]:
+    return ctx.progress.track(paths, "pictures") if len(paths) > 1 else paths
+
+
+def is_film(path: Path) -> bool:
+    """Whether a path is named like a video."""
+    return path.suffix.lower() in VIDEOS and not path.is_dir()
+
+
+def _of(ctx: Context[Any, Any], path: Path, inputs: Search) -> Iterator[_Picture]:
+    """The pictures of a file, of a folder (a bad one is left out and said), or of a video."""
+    if is_film(path):
+        for number, frame in enumerate(ctx.progress.track(open_video(path), "frames")):
             if number % inputs.every == 0:
-                yield _Picture(f"frame {number:06d}", torch.from_numpy(frame).permute(2, 0, 1), number)
+                yield _Picture(f"{path.name} {number:06d}", torch.from_numpy(frame).permute(2, 0, 1), number)
+    elif path.is_dir():
+        yield from _of_folder(ctx, path)
+    else:
+        yield _Picture(path.name, read_image(path), -1)
 
 
 def _of_folder(ctx: Context[Any, Any], folder: Path) -> Iterator[_Picture]:
-    if not folder.is_dir():
-        raise VergenceError(f"{folder} is not a folder of pictures")
-    paths = find_images(folder)
     some = False
-    for path in ctx.progress.track(paths, "pictures"):
+    for path in ctx.progress.track(find_images(folder), "pictures"):
         try:
             pixels = read_image(path)
         except VergenceError as error:
             ctx.progress.say(f"left out: {error}")
             continue
         some = True
-        yield _Picture(_below(path, folder), pixels, -1)
+        yield _Picture(path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name, pixels, -1)
     if not some:
         raise VergenceError(f"{folder} has no picture that can be read")
-
-
-def _below(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
 
 
 # Files ----------------------------------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ def render(ctx: Context[Any, Any], inputs: Search, result: Objects) -> Sequence[
     table = write_table(ctx.folder / "objects.csv", heading, [
         [result.files[owner], name, f"{score:.5f}", *(f"{v:.2f}" for v in box)] for owner, name, score, box in listed
     ])  # fmt: skip
-    drawn = _film(ctx, inputs, result) if inputs.video else _drawings(ctx, inputs, result, stems)
+    drawn = _drawings(ctx, inputs, result, stems)
     return [
         *drawn,
         Artifact("json", document, "Objects as COCO's results: boxes are left, top, width, height."),
@@ -175,28 +177,32 @@ def unique(names: Sequence[str]) -> list[str]:
 
 
 def _drawings(ctx: Context[Any, Any], inputs: Search, result: Objects, stems: Sequence[str]) -> list[Artifact]:
-    many = len(result.files) > SHOWN
+    """A picture with boxes for every picture, and a video for every video."""
+    many = int((result.frames < 0).sum()) > SHOWN
     folder = ctx.folder / "pictures" if many else ctx.folder
     folder.mkdir(parents=True, exist_ok=True)
-    artifacts = []
-    for number, each in enumerate(_pictures(Context(ctx.config, ctx.folder), inputs)):
-        path = folder / f"{stems[number]}-objects.png"
-        with replacing(path) as partial:
-            drawn_on(each.pixels, *result.of(number), classes=result.classes).save(partial, format="PNG")
-        artifacts.append(Artifact("image", path, f"The objects of {each.name}."))
-    return [Artifact("folder", folder, "The pictures with their objects.")] if many else artifacts
+    silent = Context(ctx.config, ctx.folder)
+    artifacts, films, number = [], list[Artifact](), 0
 
+    def drawn(path: Path) -> Iterator[tuple[int, _Picture, Image.Image]]:
+        nonlocal number
+        for each in _of(silent, path, inputs):
+            yield number, each, drawn_on(each.pixels, *result.of(number), classes=result.classes)
+            number += 1
 
-def _film(ctx: Context[Any, Any], inputs: Search, result: Objects) -> list[Artifact]:
-    assert inputs.video is not None
-    video = open_video(inputs.video)
-
-    def frames() -> Iterator[Any]:
-        for number, each in enumerate(_pictures(Context(ctx.config, ctx.folder), inputs)):
-            yield np.asarray(drawn_on(each.pixels, *result.of(number), classes=result.classes))
-
-    path = write_video(ctx.folder / "objects.mp4", frames(), max(video.fps / inputs.every, 1))
-    return [Artifact("video", path, "The video with its objects.")]
+    for path in inputs.images:
+        if is_film(path):
+            target = ctx.folder / f"{path.stem}-objects.mp4"
+            rate = max(open_video(path).fps / inputs.every, 1)
+            write_video(target, (np.asarray(image) for _, _, image in drawn(path)), rate)
+            films.append(Artifact("video", target, f"The objects of {path.name}."))
+            continue
+        for own, each, image in drawn(path):
+            target = folder / f"{stems[own]}-objects.png"
+            with replacing(target) as partial:
+                image.save(partial, format="PNG")
+            artifacts.append(Artifact("image", target, f"The objects of {each.name}."))
+    return [*films, *([Artifact("folder", folder, "The pictures with their objects.")] if many else artifacts)]
 
 
 def drawn_on(

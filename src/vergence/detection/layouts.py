@@ -192,7 +192,7 @@ def yolo(path: Path, split: str) -> Collection:
     """``images/{train,val}`` and ``labels/{train,val}`` with a line ``class x y width height`` per object, relative to
     the picture; or lists ``train.txt`` and ``test.txt``. Names of classes are in ``data.yaml``, ``classes.txt`` or
     ``obj.names``. A picture without a text file, or with an empty one, has no objects."""
-    classes = _yolo_names(path)
+    names, classes = _yolo_names(path)
     words = ("train",) if split == "train" else ("test", "val", "valid")
     pictures: list[Path] = []
     for word in words:
@@ -207,14 +207,14 @@ def yolo(path: Path, split: str) -> Collection:
             pictures = find_images(folder)
         if pictures or list_.is_file():
             _some(pictures, list_ if list_.is_file() else folder)
-            return checked([_yolo_picture(p, classes) for p in pictures], classes, "corners", path)
+            return checked([_yolo_picture(p, classes, names) for p in pictures], classes, "corners", path)
     raise VergenceError(f"{path} has no images/{words[0]} with pictures and no list {words[0]}.txt")
 
 
-def _yolo_names(path: Path) -> list[str]:
+def _yolo_names(path: Path) -> tuple[Path, list[str]]:
     plain = next((p for p in (path / "classes.txt", path / "obj.names") if p.is_file()), None)
     if plain is not None:
-        return _lines(plain)
+        return plain, _lines(plain)
     file = path / "data.yaml"
     if not file.is_file():
         raise VergenceError(f"{path} has no data.yaml, classes.txt or obj.names with the names of its classes")
@@ -225,10 +225,10 @@ def _yolo_names(path: Path) -> list[str]:
     names = [re.sub(r"^\s*(?:-|\d+:)?\s*", "", row).strip().strip("'\"") for row in rows]
     names = [name for name in names if name]
     _some(names, file, "names of classes ('names:')")
-    return names
+    return file, names
 
 
-def _yolo_picture(picture: Path, classes: Sequence[str]) -> Raw:
+def _yolo_picture(picture: Path, classes: Sequence[str], names: Path) -> Raw:
     height, width = picture_size(picture)
     parts = list(picture.parts)
     places = [n for n, part in enumerate(parts) if part == "images"]
@@ -245,7 +245,9 @@ def _yolo_picture(picture: Path, classes: Sequence[str]) -> Raw:
         except ValueError:
             raise VergenceError(f"{file}, line {number}: expected class x y width height, got {line[:60]!r}") from None
         if not 0 <= label < len(classes):
-            raise VergenceError(f"{file}, line {number}: class {label} is outside 0 to {len(classes) - 1}")
+            raise VergenceError(
+                f"{file}, line {number}: class {label} is outside 0 to {len(classes) - 1}, the names in {names.name}"
+            )
         if max(x, y, w, h) > 2:
             raise VergenceError(
                 f"{file}, line {number}: numbers are shares of the picture, from 0 to 1, got {line[:60]!r}"

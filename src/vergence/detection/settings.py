@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vergence.contract.data import EMBEDDED, Source
-from vergence.contract.inputs import Folder, Images, Video
+from vergence.contract.inputs import Images
 from vergence.contract.settings import Metric
 from vergence.core.errors import VergenceError
 
@@ -55,14 +55,10 @@ class Domains:
 
 @dataclass(frozen=True)
 class Search:
-    """Pictures to find objects in: files, a folder, or a video."""
+    """Pictures to find objects in."""
 
-    images: Images = ()
-    """Pictures."""
-    folder: Folder | None = None
-    """A folder of pictures."""
-    video: Video | None = None
-    """A video, or a folder of its frames."""
+    images: Images
+    """Pictures, folders of pictures, or videos."""
     score: float = 0.5
     """Detections below this score are left out."""
     most: int = 100
@@ -71,8 +67,8 @@ class Search:
     """Of a video, only every Nth frame."""
 
     def __post_init__(self) -> None:
-        if not (self.images or self.folder or self.video):
-            raise VergenceError("there is nothing to look at: give pictures, --folder or --video")
+        if not self.images:
+            raise VergenceError("there is nothing to look at: give pictures, folders or videos")
         if not 0 <= self.score <= 1 or not 1 <= self.most <= 1000 or self.every < 1:
             raise VergenceError(
                 "score is from 0 to 1, most from 1 to 1000 and every at least 1, got "

@@ -19,7 +19,7 @@ from vergence.detection.dualmultilabel.model import MCAR
 from vergence.detection.dualmultilabel.settings import Config, Domains, Facts, Inputs, ModelConfig, Weights
 from vergence.detection.finding import Objects, search
 from vergence.detection.layouts import VOC
-from vergence.nn.detector_weights import load_detector
+from vergence.nn.detector_weights import weights_of
 from vergence.nn.rcnn import Detections, batched
 from vergence.reading.weights import load_state
 
@@ -73,9 +73,10 @@ def published(path: Path) -> tuple[Config, Facts, dict[str, Tensor]]:
         Weights(adversary=0.0, labels=0.0, consistency=0.0),
     )
     facts = Facts(class_names(len(scores) - 1))
-    model = MCAR(config.model, len(facts.classes))
-    load_detector(model.detector, {name: tensor.float() for name, tensor in state.items()})
-    return config, facts, model.state_dict()
+    with torch.device("meta"):
+        model = MCAR(config.model, len(facts.classes))
+    _, weights = weights_of(model.detector, state)
+    return config, facts, {f"detector.{name}": tensor.float() for name, tensor in weights.items()}
 
 
 def _family(state: Mapping[str, Tensor], path: Path) -> Family:

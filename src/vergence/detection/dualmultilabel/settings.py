@@ -215,6 +215,6 @@ SETTINGS = Settings(
             {"classes": CITYSCAPES}, [(1, 20_646), (1, 20_646, 4), (4, 9), (4, 9, 4), (1, 8)], _VGG
         ),
     },
-    learns=Learns("class", steps=30, share=0.8, changes={"data.scenes": 16, "train.batch": 4}),
+    learns=Learns("class", steps=25, share=0.8, changes={"data.scenes": 6, "train.batch": 3}),
     minutes=0.8,
 )
