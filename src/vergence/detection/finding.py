@@ -142,7 +142,8 @@ def category(name: str, classes: Sequence[str]) -> int:
 
 def render(ctx: Context[Any, Any], inputs: Search, result: Objects) -> Sequence[Artifact]:
     """Writes the objects as COCO's results and CSV, and draws them into the pictures or the video."""
-    stems = unique([Path(name).with_suffix("").as_posix().replace("/", "-") for name in result.files])
+    stems = unique([Path(name).with_suffix("").as_posix().replace("/", "-") + (f"-{frame:06d}" if frame >= 0 else "")
+                    for name, frame in zip(result.files, result.frames.tolist(), strict=True)])  # fmt: skip
     names, boxes = result.names(), result.boxes.tolist()
     rows = []
     for owner, box, score, name in zip(result.picture.tolist(), boxes, result.scores.tolist(), names, strict=True):

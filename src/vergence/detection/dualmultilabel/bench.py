@@ -217,7 +217,8 @@ def direct(detector: RCNN, picture: Tensor, sizes: Tensor) -> Detections:
     for label in range(1, logits.shape[1]):
         own = decoded(codes[:, label], proposals, CODE_WEIGHTS)
         own = torch.minimum(own.clamp(min=0), sizes[0].flip(0).repeat(2).to(own))
-        kept = by_kept(own, chances[:, label], heads.overlap)
+        large = ((own[:, 2:] - own[:, :2]) >= 1e-2).all(1).nonzero().squeeze(1)
+        kept = large[by_kept(own[large], chances[large, label], heads.overlap)]
         boxes.append(own[kept])
         scores.append(chances[kept, label])
         labels.append(torch.full((len(kept),), label))
@@ -249,5 +250,6 @@ def _plain_proposals(detector: RCNN, features: Tensor, sizes: Tensor) -> Tensor:
     boxes = decoded(scored.codes[0], scored.anchors)
     boxes = torch.minimum(boxes.clamp(min=0), sizes[0].flip(0).repeat(2).to(boxes))
     best = scores.topk(min(rpn.before[1], len(scores))).indices
+    best = best[((boxes[best, 2:] - boxes[best, :2]) >= rpn.least).all(1)]
     kept = by_kept(boxes[best], scores[best], rpn.overlap)[: rpn.after[1]]
     return boxes[best][kept]

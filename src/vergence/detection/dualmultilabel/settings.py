@@ -82,7 +82,10 @@ class Config:
     pretrained: str = ""
     """ImageNet weights of the backbone: a file with torchvision's names (.safetensors, or .pth of plain tensors). The
     caffe family needs those that were converted from Caffe (resnet101_caffe.pth, vgg16_caffe.pth)."""
+    pretrain: Training = Training()
+    """First, training without adaptation (0 steps: none, as published; tiny has no ImageNet weights to start from)."""
     train: Training = Training()
+    """Training with adaptation."""
     seed: int = 0
     """Random seed of everything."""
 
@@ -114,14 +117,18 @@ def _published(biases: bool) -> Training:
     )  # fmt: skip
 
 
+_ADAM = Optimiser("adam", lr=2e-3, weight_decay=1e-5, clip=10.0, schedule=Schedule("cosine", warmup=20, floor=0.5))
+_PRETRAINING = Training(steps=300, batch=4, evaluate_every=0, optimiser=_ADAM)
 _TRAINING = Training(
-    steps=800, batch=4, evaluate_every=0,
-    optimiser=Optimiser("adam", lr=2e-3, weight_decay=1e-5, clip=10.0, schedule=Schedule("cosine", warmup=20)),
+    steps=300, batch=4, evaluate_every=0,
+    # Without momentum, for with it features and discriminator circle around each other.
+    optimiser=replace(_ADAM, lr=1e-3, betas=(0.0, 0.999), schedule=Schedule("cosine"), rates={"adversary.*": 10.0}),
 )  # fmt: skip
 TINY = Config(
     ModelConfig("small", "plain", width=64, regions=32),
     Domains(shortest=64, longest=128),
-    Weights(),
+    Weights(gamma=1.0, reversal=0.3),
+    pretrain=_PRETRAINING,
     train=_TRAINING,
 )
 _PUBLIC = Domains(source="watercolor:data/watercolor", labelled="voc:data/VOCdevkit", negatives=False)
@@ -137,8 +144,8 @@ PRESETS = {
         train=_published(True),
     ),
 }
-_ALONE = {"model.adversary": "none", "model.multi": False, "weights.adversary": 0.0, "weights.labels": 0.0,
-          "weights.consistency": 0.0}  # fmt: skip
+_NO_ADVERSARY = {"model.adversary": "none", "weights.adversary": 0.0, "train.optimiser.rates": {}}
+_ALONE = _NO_ADVERSARY | {"model.multi": False, "weights.labels": 0.0, "weights.consistency": 0.0}  # fmt: skip
 _OTHER = {"model.multi": False, "weights.adversary": 1.0, "weights.labels": 0.0, "weights.consistency": 0.0,
           "weights.reversal": 0.1}  # fmt: skip
 VARIANTS = {
@@ -148,7 +155,7 @@ VARIANTS = {
         "unconditional adversary",
         {"model.condition": "none", "model.multi": False, "weights.labels": 0.0, "weights.consistency": 0.0},
     ),
-    "no-adversary": Variant("without adversary", {"model.adversary": "none", "weights.adversary": 0.0}),
+    "no-adversary": Variant("without adversary", _NO_ADVERSARY),
     "source-only": Variant("source only", _ALONE),
     "oracle": Variant("trained on the target", _ALONE | {"data.train_on": "target"}),
     "sw-da": Variant("SW-DA", {"model.adversary": "strong-weak"} | _OTHER),
@@ -215,6 +222,6 @@ SETTINGS = Settings(
             {"classes": CITYSCAPES}, [(1, 20_646), (1, 20_646, 4), (4, 9), (4, 9, 4), (1, 8)], _VGG
         ),
     },
-    learns=Learns("class", steps=25, share=0.8, changes={"data.scenes": 6, "train.batch": 3}),
+    learns=Learns("class", steps=25, share=0.8, changes={"data.scenes": 6, "train.batch": 3, "pretrain.batch": 3}),
     minutes=0.8,
 )

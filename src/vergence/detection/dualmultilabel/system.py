@@ -13,6 +13,7 @@ from torch import Tensor
 from vergence.contract.data import EMBEDDED, First
 from vergence.contract.inputs import Artifact
 from vergence.contract.system import System
+from vergence.contract.training import Phase
 from vergence.core.errors import VergenceError
 from vergence.detection.adaptation import present_classes
 from vergence.detection.data import Chosen, Pair, Paired, Rendered
@@ -46,7 +47,7 @@ class DualMultiLabel(System[Config, Facts, MCAR, Chosen, Objects]):
         labelled = target if ctx.config.data.train_on == "target" else self._labelled(ctx, "train")
         classes = self._classes(ctx, target, labelled)
         adapts = ctx.config.model.adversary != "none" or ctx.config.weights.consistency > 0
-        adapts = adapts and ctx.config.data.train_on == "labelled"
+        adapts = adapts and ctx.config.data.train_on == "labelled" and ctx.phase != "pretrain"
         source = self._chosen(ctx, labelled, classes, True)
         if not len(source):
             raise VergenceError(f"{ctx.config.data.labelled} has no picture with an object of {', '.join(classes)}")
@@ -109,6 +110,10 @@ class DualMultiLabel(System[Config, Facts, MCAR, Chosen, Objects]):
         return predict.pretrained(config.model, model, state)
 
     # Training ---------------------------------------------------------------------------------------------------------
+
+    def phases(self, config: Config, facts: Facts) -> Mapping[str, Phase]:
+        begins = {"pretrain": config.pretrain} if config.pretrain.epochs or config.pretrain.steps else {}
+        return begins | {"train": config.train}
 
     def losses(self, ctx: Ctx, model: MCAR, batch: Pair) -> Mapping[str, Tensor]:
         return model.losses(batch.source, batch.target, ctx.config.weights, ctx.generator)
