@@ -107,8 +107,11 @@ def by_bins(features: Tensor, boxes: Tensor, size: int, scale: float) -> Tensor:
         for row in range(size):
             for column in range(size):
                 for sub in range(4):
-                    y = min(max(top + (row + (sub // 2 + 0.5) / 2) * down, 0.0), height - 1.0)
-                    x = min(max(left + (column + (sub % 2 + 0.5) / 2) * across, 0.0), width - 1.0)
+                    y = top + (row + (sub // 2 + 0.5) / 2) * down
+                    x = left + (column + (sub % 2 + 0.5) / 2) * across
+                    if not (-1 <= y <= height and -1 <= x <= width):
+                        continue
+                    y, x = min(max(y, 0.0), height - 1.0), min(max(x, 0.0), width - 1.0)
                     t, e = int(y), int(x)
                     b, r = min(t + 1, height - 1), min(e + 1, width - 1)
                     v, u = y - t, x - e
@@ -125,11 +128,12 @@ def by_boxes(features: Tensor, boxes: Tensor, size: int, scale: float) -> Tensor
     share = (torch.arange(2 * size) + 0.5) / (2 * size)
     parts = []
     for left, top, right, bottom in (boxes * scale).tolist():
-        x = (left + share * max(right - left, 1.0)).clamp(0, width - 1)
-        y = (top + share * max(bottom - top, 1.0)).clamp(0, height - 1)
+        x, y = left + share * max(right - left, 1.0), top + share * max(bottom - top, 1.0)
+        inside = ((y >= -1) & (y <= height)).unsqueeze(1) & (x >= -1) & (x <= width)
+        x, y = x.clamp(0, width - 1), y.clamp(0, height - 1)
         rows, columns = torch.meshgrid(2 * y / (height - 1) - 1, 2 * x / (width - 1) - 1, indexing="ij")
         points = F.grid_sample(features, torch.stack([columns, rows], -1)[None], align_corners=True)
-        parts.append(F.avg_pool2d(points, 2))
+        parts.append(F.avg_pool2d(points * inside, 2))
     return torch.cat(parts)
 
 
