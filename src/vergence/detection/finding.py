@@ -182,7 +182,7 @@ def _drawings(ctx: Context[Any, Any], inputs: Search, result: Objects, stems: Se
     many = int((result.frames < 0).sum()) > SHOWN
     folder = ctx.folder / "pictures" if many else ctx.folder
     folder.mkdir(parents=True, exist_ok=True)
-    silent = Context(ctx.config, ctx.folder)
+    silent: Context[Any, Any] = Context(ctx.config, ctx.folder)
     artifacts, films, number = [], list[Artifact](), 0
 
     def drawn(path: Path) -> Iterator[tuple[int, _Picture, Image.Image]]:

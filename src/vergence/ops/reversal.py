@@ -21,5 +21,5 @@ class _Reversed(torch.autograd.Function):
 
 def reversed_gradient(x: Tensor, scale: float = 1.0) -> Tensor:
     """``x`` itself; in the backward pass its gradient is multiplied by ``-scale``."""
-    result: Tensor = _Reversed.apply(x, scale)
+    result: Tensor = _Reversed.apply(x, scale)  # type: ignore[no-untyped-call]
     return result

@@ -156,7 +156,7 @@ def _step() -> Contest:
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.grad is not None:
-                    parameter -= 0.01 * parameter.grad
+                    parameter.sub_(parameter.grad, alpha=0.01)
     return Contest(
         "step", f"a training step of tiny, {config.train.batch} pictures of each domain",
         step, {"convolutions and products alone": products_of(model, step)},

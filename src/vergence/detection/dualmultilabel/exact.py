@@ -173,6 +173,8 @@ def separate_trunks_are_single_heads(_: Evidence) -> float:
     head = filled(MultiLabelHead(C, K, WIDTH, separate=True))
     features = noise(2, C, 5, 4, seed="trunks").requires_grad_()
     columns = []
+    assert head.conv1.bias is not None
+    assert head.conv2.bias is not None
     for k in range(K):
         own = slice(k * WIDTH, (k + 1) * WIDTH)
         hidden = F.relu(F.conv2d(features, head.conv1.weight[own], head.conv1.bias[own], padding=1))

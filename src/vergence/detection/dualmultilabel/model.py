@@ -87,7 +87,7 @@ class MCAR(nn.Module):
 
     def _channels(self) -> int:
         conv = self.detector.rpn.head.conv[0][0]  # type: ignore[index]
-        return int(conv.in_channels)  # type: ignore[union-attr]
+        return int(conv.in_channels)
 
     def _early_channels(self) -> int:
         if self.config.detector == "small":
@@ -174,7 +174,7 @@ class MCAR(nn.Module):
             return losses
         _, other = self.look(target, weights, False, generator)
         if self.labels is not None and weights.consistency:
-            losses["consistency"] = weights.consistency * sum(_consistency(seen) for seen in (own, other))
+            losses["consistency"] = weights.consistency * (_consistency(own) + _consistency(other))
         if len(self.adversary) and weights.adversary:
             terms = [self._adversary(seen, domain, weights) for seen, domain in ((own, SOURCE), (other, TARGET))]
             losses["adversary"] = weights.adversary * (terms[0] + terms[1]) / 2

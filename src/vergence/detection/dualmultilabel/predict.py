@@ -16,9 +16,10 @@ from vergence.core.errors import VergenceError
 from vergence.data import coco
 from vergence.detection.data import Sample, fitted
 from vergence.detection.dualmultilabel.model import MCAR
-from vergence.detection.dualmultilabel.settings import Config, Domains, Facts, Inputs, ModelConfig, Weights
+from vergence.detection.dualmultilabel.settings import Config, Facts, Inputs, ModelConfig, Weights
 from vergence.detection.finding import Objects, search
 from vergence.detection.layouts import VOC
+from vergence.detection.settings import Domains
 from vergence.nn.detector_weights import weights_of
 from vergence.nn.rcnn import Detections, batched
 from vergence.reading.weights import load_state

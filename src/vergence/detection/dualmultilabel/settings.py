@@ -222,6 +222,6 @@ SETTINGS = Settings(
             {"classes": CITYSCAPES}, [(1, 20_646), (1, 20_646, 4), (4, 9), (4, 9, 4), (1, 8)], _VGG
         ),
     },
-    learns=Learns("class", steps=25, share=0.8, changes={"data.scenes": 6, "train.batch": 3, "pretrain.batch": 3}),
+    learns=Learns("class", steps=14, share=0.8, changes={"data.scenes": 6, "train.batch": 3, "pretrain.batch": 3}),
     minutes=0.8,
 )
