@@ -10,7 +10,7 @@ ABOUT = About(
     ),
     venue="ECCV 2020",
     tasks=("salient object detection", "RGB-D"),
-    brief="the salient object of a photograph with a depth map",
+    brief="cuts out what stands out, by depth",
     summary=(
         "A photograph and its depth map give a mask of the object that people look at first, and the object cut out. A "
         "VGG-19 reads the photograph, a network of a twelfth of its size reads the depth, and three attention gates "

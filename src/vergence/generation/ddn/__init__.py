@@ -8,7 +8,7 @@ ABOUT = About(
     authors=("Dongdong Chen", "Mike E. Davies"),
     venue="ECCV 2020",
     tasks=("super-resolution", "inpainting", "deblurring", "magnetic resonance imaging"),
-    brief="larger, sharper and complete pictures, with the invented part shown apart",
+    brief="enlarges, fills, sharpens photographs",
     summary=(
         "A picture is restored from few, noisy, linear measurements: a small copy, a blurred one, one with holes, some "
         "of its frequencies. One network removes noise from what was measured, another adds what was not, and exact "
