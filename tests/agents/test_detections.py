@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from vergence.agents import coco
 from vergence.agents.detections import as_objects, class_of, read_detections
 from vergence.core.errors import VergenceError
+from vergence.data import coco
 
 VOCABULARY = ("person", "cup", "dining table")
 BOX = [10, 20, 30, 40]

@@ -6,7 +6,7 @@ import pytest
 import vergence.reading.hdf5
 from vergence.core.errors import VergenceError
 from vergence.reading.budget import budget
-from vergence.reading.hdf5 import read_hdf5
+from vergence.reading.hdf5 import read_hdf5, shapes_hdf5
 
 
 def written(path, **arrays):
@@ -67,3 +67,11 @@ def test_without_h5py_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(vergence.reading.hdf5, "find_spec", lambda name: None)
     with pytest.raises(VergenceError, match=r"pip install 'vergence\[hdf5\]'"):
         read_hdf5(tmp_path / "a.h5", ("data",))
+
+
+def test_complex_numbers_and_single_rows_are_read_and_shapes_without_reading(tmp_path):
+    values = (np.arange(24).reshape(2, 3, 4) * (1 + 2j)).astype(np.complex64)
+    path = written(tmp_path / "scan.h5", kspace=values)
+    assert shapes_hdf5(path, ["kspace"]) == {"kspace": (2, 3, 4)}
+    np.testing.assert_array_equal(read_hdf5(path, ["kspace"], 1)["kspace"], values[1])
+    np.testing.assert_array_equal(read_hdf5(path, ["kspace"])["kspace"], values)

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vergence.agents import coco
 from vergence.agents.graphs import Objects
 from vergence.core.errors import VergenceError, did_you_mean
+from vergence.data import coco
 from vergence.ops.boxes import clipped
 from vergence.reading.arrays import read_npz
 from vergence.reading.tables import read_json

@@ -82,6 +82,14 @@ NO_WEIGHTS = re.compile(r".*num_batches_tracked|pixel_(mean|std)|.*cell_anchors\
 def load_detector(model: RCNN, state: Mapping[str, Tensor]) -> str:
     """Load another project's weights; every tensor must find its place, and none may be missing. Returns one sentence
     that says whose they are."""
+    project, found = weights_of(model, state)
+    model.load_state_dict(found)
+    return f"the detector has the weights of {project}, {len(found)} tensors"
+
+
+def weights_of(model: RCNN, state: Mapping[str, Tensor]) -> tuple[str, dict[str, Tensor]]:
+    """The project that weights come from, and the weights under the names of ``model``, whose own values (which may be
+    on the meta device) are not looked at."""
     given = {name: tensor for name, tensor in state.items() if not NO_WEIGHTS.fullmatch(name)}
     project, rules = _rules(given)
     found = {_renamed(name, rules, project): tensor for name, tensor in given.items()}
@@ -98,8 +106,7 @@ def load_detector(model: RCNN, state: Mapping[str, Tensor]) -> str:
     strange = next((name for name in found if name not in expected), None)
     if strange is not None:
         raise VergenceError(f"the weights have {strange!r}, for which the detector has no place")
-    model.load_state_dict(found)
-    return f"the detector has the weights of {project}, {len(found)} tensors"
+    return project, found
 
 
 def _rules(state: Mapping[str, Tensor]) -> tuple[str, Rules]:

@@ -29,10 +29,12 @@ def pairwise_iou(first: Tensor, second: Tensor) -> Tensor:
 
 def intersection(first: Tensor, second: Tensor) -> Tensor:
     """Areas (...,) of the intersections of boxes that broadcast against each other."""
-    low = torch.maximum(first[..., :2], second[..., :2])
-    high = torch.minimum(first[..., 2:], second[..., 2:])
-    width, height = (high - low).clamp(min=0).unbind(-1)
-    return width * height
+    (left, top, right, bottom), (x, y, r, b) = (
+        [side.contiguous() for side in boxes.unbind(-1)]
+        for boxes in (first, second)  # many pairs of few numbers
+    )
+    width = (torch.minimum(right, r) - torch.maximum(left, x)).clamp(min=0)
+    return width * (torch.minimum(bottom, b) - torch.maximum(top, y)).clamp(min=0)
 
 
 def overlap(first: Tensor, second: Tensor, kind: Overlap = "iou") -> Tensor:

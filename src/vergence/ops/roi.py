@@ -30,29 +30,32 @@ def roi_align(
     start, extent = own[:, :2], own[:, 2:] - own[:, :2]
     if not aligned:
         extent = extent.clamp(min=1.0)
-    channels = features.shape[1]
+    channels, (height, width) = features.shape[1], features.shape[-2:]
+    table = features.permute(0, 2, 3, 1).reshape(-1, channels)  # places of all maps
+    parts = []
+    for per_bin, some in _by_samples(extent, (rows, columns), samples):
+        index, weight = _taps(start[some], extent[some], (height, width), (rows, columns), per_bin)
+        first = (image[some] * (height * width)).repeat_interleave(rows * columns).unsqueeze(1)
+        pooled = weighted_rows(table, index + first, weight)
+        parts.append((some, pooled.reshape(-1, rows, columns, channels).permute(0, 3, 1, 2)))
+    if len(parts) == 1:
+        return parts[0][1]
     result = features.new_zeros(len(boxes), channels, rows, columns)
-    for number in range(features.shape[0]):
-        table = features[number].flatten(1).mT.contiguous()  # (H * W, C)
-        for per_bin, some in _by_samples(image == number, extent, (rows, columns), samples):
-            index, weight = _taps(start[some], extent[some], features.shape[-2:], (rows, columns), per_bin)
-            pooled = weighted_rows(table, index, weight)
-            result = result.index_copy(0, some, pooled.reshape(-1, rows, columns, channels).permute(0, 3, 1, 2))
+    for some, pooled in parts:
+        result = result.index_copy(0, some, pooled)
     return result
 
 
-def _by_samples(
-    here: Tensor, extent: Tensor, size: tuple[int, int], samples: int
-) -> list[tuple[tuple[int, int], Tensor]]:
+def _by_samples(extent: Tensor, size: tuple[int, int], samples: int) -> list[tuple[tuple[int, int], Tensor]]:
     """Indices of regions with the same number of samples per bin, along rows and columns."""
-    if here.device.type == "meta":
-        return [((max(samples, 1),) * 2, torch.arange(len(here), device="meta"))]
-    index = here.nonzero().squeeze(1)
-    if samples or not len(index):
-        return [((samples, samples), index)] if len(index) else []
-    wanted = torch.stack([(extent[index, 1] / size[0]).ceil(), (extent[index, 0] / size[1]).ceil()], 1).long()
+    every = torch.arange(len(extent), device=extent.device)
+    if samples or extent.device.type == "meta":
+        return [((max(samples, 1),) * 2, every)] if len(every) else []
+    if not len(every):
+        return []
+    wanted = torch.stack([(extent[:, 1] / size[0]).ceil(), (extent[:, 0] / size[1]).ceil()], 1).long()
     kinds, member = wanted.clamp(min=1).unique(dim=0, return_inverse=True)
-    return [((int(y), int(x)), index[member == number]) for number, (y, x) in enumerate(kinds.tolist())]
+    return [((int(y), int(x)), every[member == number]) for number, (y, x) in enumerate(kinds.tolist())]
 
 
 def _taps(

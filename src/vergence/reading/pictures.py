@@ -33,6 +33,13 @@ def read_picture(path: Path, longest: int = 0) -> Image.Image:
         return decode_picture(file, path, longest)
 
 
+def picture_size(path: Path) -> tuple[int, int]:
+    """Height and width of a picture as it is stored, from the beginning of its file."""
+    with open_file(path, WHAT) as file, refusing(path, WHAT), _opened(file, path) as picture:
+        within_picture(picture.width, picture.height, path)
+        return picture.height, picture.width
+
+
 def decode_picture(file: IO[bytes], source: object, longest: int = 0) -> Image.Image:
     """As :func:`read_picture`, from an open file; ``source`` is what errors call it."""
     with refusing(source, WHAT), _opened(file, source) as picture:

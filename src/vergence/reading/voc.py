@@ -23,6 +23,7 @@ class VocBox(NamedTuple):
     top: float
     right: float
     bottom: float
+    difficult: bool = False
 
 
 class Annotation(NamedTuple):
@@ -44,19 +45,31 @@ def read_xml(path: Path, what: str, counted: str) -> ElementTree.Element:
         return ElementTree.fromstring(re.sub(r"^\s*<\?xml.*?\?>", "", text, flags=re.DOTALL))
 
 
-def read_voc(path: Path) -> Annotation:
-    """The boxes of one picture."""
+def read_annotation(path: Path) -> Annotation:
+    """The boxes of one picture as they stand, which may be none, or boxes without area."""
     root = read_xml(path, XML, "object")
     width, height = (int(_number(root, f"size/{name}", path)) for name in ("width", "height"))
+    if width < 1 or height < 1:
+        raise VergenceError(f"{path} is not {XML}: it has a picture of {width} x {height}")
     boxes = []
     for item in root.findall("object"):
         left, top, right, bottom = (_number(item, f"bndbox/{name}", path) for name in ("xmin", "ymin", "xmax", "ymax"))
-        if not (left < right and top < bottom):
-            raise VergenceError(f"{path} has a box without area: {left:g}, {top:g}, {right:g}, {bottom:g}")
-        boxes.append(VocBox(item.findtext("name") or "", left, top, right, bottom))
-    if not boxes or width < 1 or height < 1:
-        raise VergenceError(f"{path} is not {XML}: it has {len(boxes)} objects in a picture of {width} x {height}")
+        difficult = (item.findtext("difficult") or "").strip() == "1"
+        boxes.append(VocBox((item.findtext("name") or "").strip(), left, top, right, bottom, difficult))
     return Annotation(width, height, tuple(boxes))
+
+
+def read_voc(path: Path) -> Annotation:
+    """The boxes of one picture; it has at least one, and each has an area."""
+    found = read_annotation(path)
+    for box in found.boxes:
+        if not (box.left < box.right and box.top < box.bottom):
+            raise VergenceError(
+                f"{path} has a box without area: {box.left:g}, {box.top:g}, {box.right:g}, {box.bottom:g}"
+            )
+    if not found.boxes:
+        raise VergenceError(f"{path} is not {XML}: it has 0 objects in a picture of {found.width} x {found.height}")
+    return found
 
 
 def _number(element: ElementTree.Element, name: str, path: Path) -> float:

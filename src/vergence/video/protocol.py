@@ -46,7 +46,7 @@ def accuracy(ctx: Context[Any, Any], scores: Tensor, labels: Tensor, damaged: Se
     return accuracies(scores[known], labels[known]) | ({"skipped": float(len(damaged))} if damaged else {})
 
 
-def say_damaged(ctx: Context[Any, Any], sample: Sample) -> None:
+def say_damaged(ctx: Context[Any, Any], sample: Any) -> None:
     """Reports and counts videos of a training batch that could not be read."""
     if sample.damaged:
         ctx.log(damaged=float(len(sample.damaged)))

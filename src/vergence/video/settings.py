@@ -60,6 +60,36 @@ class ClipView:
 
 
 @dataclass(frozen=True)
+class TimedView:
+    """Clips at playback speeds that are powers of two: sampling, crops and augmentation."""
+
+    frames: int = 16
+    """Frames per clip."""
+    size: int = 112
+    """Input side in pixels."""
+    resize: int = 128
+    """Shorter side of a frame before it is cropped."""
+    flip: bool = True
+    """Training: flip horizontally with probability 0.5, the clips of a video alike."""
+    pan: float = 0.0
+    """Pre-training: the camera drifts smoothly by up to this many pixels, as far as `resize` leaves room."""
+    speed: int = 2
+    """Transfer: clips play 2^speed times as fast (they skip 2^speed - 1 frames)."""
+    clips: int = 10
+    """Evaluation: clips per video, evenly spread."""
+    window: int = 128
+    """Pre-training: all clips of a video are taken from this many successive frames, which bounds the decoding."""
+
+    def __post_init__(self) -> None:
+        if not 8 <= self.frames <= 256 or not self.frames <= self.window <= 100_000:
+            raise VergenceError(f"clips have 8 to 256 frames, windows as many or more: {self.frames}, {self.window}")
+        if not 16 <= self.size <= self.resize <= 4096 or not 0 <= self.pan <= 4096:
+            raise VergenceError(f"16 <= size <= resize <= 4096, got {self.size} and {self.resize}")
+        if not 0 <= self.speed <= 3 or not 1 <= self.clips <= 1024:
+            raise VergenceError(f"speed is 0 to 3 and clips 1 to 1024, got {self.speed} and {self.clips}")
+
+
+@dataclass(frozen=True)
 class Scene:
     """Appearance and motion of embedded clips."""
 

@@ -1,0 +1,1 @@
+"""Maps out of pictures: saliency, and the vertical of panoramas."""

@@ -1,0 +1,1 @@
+"""Objects in pictures, as boxes and classes."""

@@ -1,0 +1,1 @@
+"""Pictures from measurements, and other views from one view."""
