@@ -1,1 +1,0 @@
-"""Printed text and tables: what they say, and how sure a reading is."""
