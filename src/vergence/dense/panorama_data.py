@@ -231,7 +231,7 @@ DEEP360UP = (
     "a list *.txt or *.csv of lines NAME PHI THETA, with the images beside it: the vertical's angle from the top and "
     "its place from the left border, in degrees"
 )
-FOLDER = "level panoramas twice as wide as high, below train and test if they are split"
+FOLDER = "level panoramas twice as wide as high, in one folder or in one for each split"
 
 
 def _found(path: Path, expected: str) -> list[Path]:

@@ -171,15 +171,22 @@ class Files:
 
 
 def _pictures(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+    return sorted(p for p in folder.glob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
 
 
 def read_bsds(path: Path, split: str) -> Files:
     """BSDS300: ``images/train`` and ``images/test``; every tenth training picture is for validation."""
-    root = path / "images" if (path / "images").is_dir() else path
+    root = path if path.name == "images" else path / "images"
+    if not root.is_dir():
+        raise VergenceError(f"{root} does not exist; expected {LAYOUTS['bsds'].about}")
+    return _parts(root, split)
+
+
+def _parts(root: Path, split: str) -> Files:
+    """The pictures of ``train`` or ``test``."""
     folder = root / ("test" if split == "test" else "train")
     if not folder.is_dir():
-        raise VergenceError(f"{folder} does not exist; expected {LAYOUTS['bsds'].about}")
+        raise VergenceError(f"{folder} does not exist; expected train and test beside each other")
     found = _found(_pictures(folder), folder)
     if split != "test":
         found = [p for number, p in enumerate(found) if (number % 10 == 9) == (split == "val")] or found
@@ -189,7 +196,7 @@ def read_bsds(path: Path, split: str) -> Files:
 def read_folder(path: Path, split: str) -> Files:
     """Pictures in ``train`` and ``test``; in a folder without those, every fifth is held out."""
     if (path / "train").is_dir() and (path / "test").is_dir():
-        return read_bsds(path, split)
+        return _parts(path, split)
     found = _found(_pictures(path), path)
     if len(found) < 2:
         return Files(tuple(found), "the only picture is used for training and test")
@@ -236,5 +243,5 @@ LAYOUTS = {
     "benchmark": Layout(read_benchmark, "Set5, Set14 and the like: a folder of pictures, all of them for test"),
     "fastmri": Layout(read_fastmri, "fastMRI: {singlecoil,multicoil}_{train,val}/*.h5 with kspace"),
     "arrays": Layout(read_arrays, "train/*.npy and test/*.npy, each a picture (C, H, W)"),
-    "folder": Layout(read_folder, "a folder of pictures, or of train/ and test/"),
+    "folder": Layout(read_folder, "photographs in one folder, or in one for each split"),
 }
