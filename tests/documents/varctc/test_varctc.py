@@ -12,9 +12,10 @@ from documents.varctc import fixtures
 from vergence.core.errors import VergenceError
 from vergence.documents import layouts
 from vergence.documents.lines import Alphabet
+from vergence.documents.reader import word_spans
 from vergence.documents.varctc.losses import losses
 from vergence.documents.varctc.model import build, centres
-from vergence.documents.varctc.predict import read_upright, word_spans
+from vergence.documents.varctc.predict import read_upright
 from vergence.documents.varctc.protocol import alignment
 from vergence.documents.varctc.settings import SETTINGS, VARIANTS, Inputs, LossConfig, ModelConfig
 

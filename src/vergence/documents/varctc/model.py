@@ -21,8 +21,6 @@ HEIGHT = 32
 """Rows of the pictures."""
 DEPTHS = (2, 2, 3, 3, 2)
 STRIDES = ((2, 2), (2, 2), (2, 1), (2, 1), (2, 1))
-NARROWEST = 32
-"""Columns that every trunk takes."""
 
 
 class CRNN(nn.Module):

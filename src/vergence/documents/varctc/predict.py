@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from PIL import ImageOps
 from torch import Tensor
 
@@ -21,20 +20,17 @@ from vergence.contract.settings import NoFacts
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_json, write_table, write_text
 from vergence.data.images import as_picture, read_image
-from vergence.documents.lines import MARGIN, WIDEST, Alphabet, strip
-from vergence.documents.page import LineBox, Page, even_light, find_lines, inked
-from vergence.documents.varctc.model import NARROWEST, Recogniser, centres
+from vergence.documents.lines import MARGIN, Alphabet
+from vergence.documents.page import LineBox, Page, find_lines
+from vergence.documents.reader import BUCKET, Reader, one_line, whole_line, word_spans
+from vergence.documents.varctc.model import Recogniser, centres
 from vergence.documents.varctc.pictures import marked_page, proof
-from vergence.documents.varctc.settings import Config, Inputs, Texts
+from vergence.documents.varctc.settings import Config, Inputs
 from vergence.ops.ctc import Trie, beam_search, collapse, lexicon_scores
 from vergence.reading.files import read_text
 from vergence.reading.pictures import read_picture
 
 Ctx = Context[Config, NoFacts]
-BUCKET = 64
-"""Strips are padded with paper to a multiple of this many columns and read in batches of equal width, so that no
-reading depends on what else is read."""
-AT_ONCE = 32
 FLATTEST = 0.18
 """A picture lower than this share of its width is taken for a line, unless several lines are found in it."""
 BEAM = 12
@@ -107,8 +103,8 @@ def reading_of(ctx: Ctx, model: Recogniser, inputs: Inputs) -> Reading:
     alphabet = Alphabet(ctx.config.model.alphabet)
     words = _lexicon(Path(inputs.lexicon), alphabet) if inputs.lexicon else None
     pages = [_page(path, inputs) for path in inputs.images]
-    strips = [own for page in pages for own in _strips(page, ctx.config.data)]
-    emitted = iter(_emitted(ctx, model, strips))
+    reader = Reader(model, alphabet, ctx.config.data.height, ctx.config.data.width)
+    emitted = iter(reader.emitted(ctx, [own for page in pages for own in reader.strips(page)]))
     lines = list[TextLine]()
     for number, page in enumerate(pages):
         for box in page.lines:
@@ -132,51 +128,15 @@ def _page(path: Path, inputs: Inputs) -> Page:
     picture = read_upright(path)
     height, width = picture.shape[-2:]
     if inputs.layout == "line":
-        ink = inked(picture)
-        return Page(picture, 0.0, ink, (_whole(ink),) if ink.any() else ())
+        return one_line(picture)
     page = find_lines(picture, inputs.deskew)
     flat = inputs.layout == "auto" and height < FLATTEST * width
     if flat and page.lines and max(b.bottom - b.top for b in page.lines) > 0.4 * height:
         level = find_lines(picture, 0.0)  # a single line has no profile of rows to be turned by
-        top = max(level.lines, key=lambda b: b.right - b.left) if level.lines else _whole(level.ink)
+        top = max(level.lines, key=lambda b: b.right - b.left) if level.lines else whole_line(level.ink)
         whole = LineBox(0, top.top, width, top.bottom, top.tilt, top.bend) if top.right - top.left > width / 2 else top
-        return Page(picture, 0.0, level.ink, (whole if len(level.lines) < 3 else _whole(level.ink),))
+        return Page(picture, 0.0, level.ink, (whole if len(level.lines) < 3 else whole_line(level.ink),))
     return page
-
-
-def _strips(page: Page, view: Texts) -> list[Tensor]:
-    """The lines of a page as the network takes them, in even light."""
-    if not page.lines:
-        return []
-    tall = float(np.median([box.bottom - box.top for box in page.lines]))
-    even = even_light(page.picture, max(int(1.5 * tall), 15) | 1).numpy()
-    cuts = (torch.from_numpy(np.ascontiguousarray(box.cut(even))) for box in page.lines)
-    return [strip(cut, view.height, view.width) for cut in cuts]
-
-
-def _whole(ink: np.ndarray[Any, np.dtype[np.bool_]]) -> LineBox:
-    """The rows of a picture that have ink, and a little more."""
-    rows = np.nonzero(ink.any(1))[0]
-    more = max(int(0.08 * (rows[-1] - rows[0])), 1)
-    return LineBox(0, max(int(rows[0]) - more, 0), ink.shape[1], min(int(rows[-1]) + 1 + more, ink.shape[0]))
-
-
-def _emitted(ctx: Ctx, model: Recogniser, strips: Sequence[Tensor]) -> list[Tensor]:
-    """Log probabilities (T, K) of each strip (1, height, W)."""
-    widths = [max(-(-s.shape[-1] // BUCKET) * BUCKET, NARROWEST) if not ctx.config.data.width else s.shape[-1]
-              for s in strips]  # fmt: skip
-    ctx.need(sum(widths) * 32 * 4 + AT_ONCE * min(max(widths, default=0), WIDEST) * 32 * 600, "reading the lines")
-    found: list[Tensor] = [torch.empty(0)] * len(strips)
-    order = sorted(range(len(strips)), key=lambda k: widths[k])
-    while order:
-        width = widths[order[0]]
-        some = [k for k in order[:AT_ONCE] if widths[k] == width]
-        order = order[len(some) :]
-        batch = torch.stack([F.pad(strips[k], (0, width - strips[k].shape[-1])) for k in some])
-        log_probs = model(ctx.to_device(batch)).float().cpu()
-        for place, k in enumerate(some):
-            found[k] = log_probs[:, place]
-    return found
 
 
 def _lexicon(path: Path, alphabet: Alphabet) -> tuple[list[str], Trie]:
@@ -211,18 +171,6 @@ def _line(
     corners = box.outer(page.picture.shape[-2])
     return TextLine(picture, " ".join(word.text for word in words), min(math.exp(float(best.sum())), 1.0), corners,
                     tuple(words))  # fmt: skip
-
-
-def word_spans(path: Sequence[int], alphabet: Alphabet) -> list[tuple[int, int]]:
-    """Steps, from the first to before the last, of the words of a path: what lies between its spaces."""
-    space = alphabet.symbols.find(" ") + 1
-    spans, start = [], 0
-    for step, symbol in enumerate([*path, -1]):
-        if (symbol == space and space) or symbol == -1:
-            if any(path[start:step]):
-                spans.append((start, step))
-            start = step + 1
-    return spans
 
 
 def _word_box(page: Page, box: LineBox, first: int, last: int, steps: int) -> tuple[int, int, int, int]:

@@ -17,10 +17,11 @@ from vergence.data.layouts import read
 from vergence.documents.layouts import LAYOUTS
 from vergence.documents.lines import Alphabet, Lines
 from vergence.documents.printed import Printed, printed
+from vergence.documents.reader import NARROWEST
 from vergence.documents.varctc import pictures, predict
 from vergence.documents.varctc.claims import CLAIMS
 from vergence.documents.varctc.losses import losses
-from vergence.documents.varctc.model import NARROWEST, Recogniser, build
+from vergence.documents.varctc.model import Recogniser, build
 from vergence.documents.varctc.predict import Reading
 from vergence.documents.varctc.protocol import judged, recognised
 from vergence.documents.varctc.settings import SETTINGS, Config, Inputs
