@@ -8,7 +8,8 @@ from vergence.core.errors import VergenceError
 from vergence.rendering.documents import text
 from vergence.rendering.documents.fonts import COMPUTER_MODERN, HELD_OUT, TRAINING, Face, covers, in_folder, opened
 from vergence.rendering.documents.paper import Wear, turned, turned_size, worn
-from vergence.rendering.documents.tables import Cell, Look, random_cells, random_table, typeset
+from vergence.rendering.documents.random_tables import random_cells, random_table
+from vergence.rendering.documents.tables import Cell, Look, typeset
 from vergence.rendering.documents.typeset import Style, line, random_style, starts
 
 
