@@ -192,5 +192,6 @@ def random_table(
     text = "".join(cell.text for cell in cells) + look.caption
     if not (covers(look.face, text) and covers(look.bold, text)):
         fitting = [face for face in every if covers(face, text)] or list(TRAINING)
-        look = replace(look, **dict(zip(("face", "bold"), _faces(source, fitting), strict=True)))
+        face, heavy = _faces(source, fitting)
+        look = replace(look, face=face, bold=heavy)
     return typeset(cells, look)
