@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -67,7 +68,7 @@ def relations(spans: Spans) -> set[tuple[int, int, int]]:
     for direction, lines in ((RIGHT, grid), (DOWN, grid.T)):
         for line in lines:
             cells = line[line >= 0]
-            found.update((int(a), int(b), direction) for a, b in zip(cells[:-1], cells[1:], strict=True) if a != b)
+            found.update((int(a), int(b), direction) for a, b in pairwise(cells) if a != b)
     return found
 
 

@@ -37,8 +37,8 @@ def alignment_loss(
     those that end in the same row, and so for the sides and columns.
 
     ``boxes`` (N, 4) are left, top, right, bottom; ``table`` (N,) keeps cells of different tables apart. Each of the
-    four terms is the mean over its ordered pairs of different cells, or, with ``normalise`` = None, the plain sum of the
-    paper. In closed form, the sum over pairs of a group of n is ``2 n`` times the squared deviations from its mean.
+    four terms is the mean over its ordered pairs of different cells, or, with ``normalise`` = None, the plain sum of
+    the paper. In closed form, the sum over pairs of a group of n is ``2 n`` times the squared deviations from its mean.
     """
     if not len(boxes):
         return boxes.sum()
@@ -77,17 +77,27 @@ def sampled_pairs(mates: Tensor, count: int, generator: torch.Generator | None =
 # Aligned ground truth -------------------------------------------------------------------------------------------------
 
 
-def aligned_boxes(content: Tensor, spans: Tensor, padding: float = 10.0) -> Tensor:
-    """Boxes of cells (N, 4) that touch, from the boxes of what stands in them (N, 4); a cell that is empty has values
-    that are not numbers.
+def aligned_borders(content: Tensor, spans: Tensor, padding: float = 10.0) -> tuple[Tensor, Tensor]:
+    """The borders of columns (columns + 1,) and rows (rows + 1,) from the boxes of what stands in cells (N, 4); a cell
+    that is empty has values that are not numbers.
 
     A row reaches from the highest top of the cells that begin in it to the lowest bottom of those that end in it, and
     the gap between rows is split in the middle; a gap between columns nearer to the side that texts are aligned to.
-    The outer border is ``padding`` pixels away.
+    The outer borders are ``padding`` pixels away.
     """
     y = _borders(content[:, 1], content[:, 3], spans[:, 0], spans[:, 1], padding, lean=False)
     x = _borders(content[:, 0], content[:, 2], spans[:, 2], spans[:, 3], padding, lean=True)
+    return x, y
+
+
+def gridded(x: Tensor, y: Tensor, spans: Tensor) -> Tensor:
+    """Boxes (N, 4) of cells between the borders of columns and rows."""
     return torch.stack([x[spans[:, 2]], y[spans[:, 0]], x[spans[:, 3] + 1], y[spans[:, 1] + 1]], 1)
+
+
+def aligned_boxes(content: Tensor, spans: Tensor, padding: float = 10.0) -> Tensor:
+    """Boxes of cells (N, 4) that touch, between the borders of :func:`aligned_borders`."""
+    return gridded(*aligned_borders(content, spans, padding), spans)
 
 
 def _borders(start: Tensor, end: Tensor, first: Tensor, last: Tensor, padding: float, lean: bool) -> Tensor:

@@ -89,7 +89,8 @@ def repaired(spans: Tensor, scores: Tensor) -> Grid:
     given = spans.cpu().tolist()
     size = [(b - a + 1) * (d - c + 1) for a, b, c, d in given]
     order = sorted(range(count), key=lambda k: (-round(float(scores[k]), 1), size[k]))
-    joined, kept, placed, repairs = torch.full((count,), -1), [], [], []
+    joined, repairs = torch.full((count,), -1), list[str]()
+    kept, placed = list[int](), list[list[int]]()
     for cell in order:
         span = _free(owner, given[cell])
         if span is None:

@@ -1,0 +1,142 @@
+"""What can be seen of a table without a network: its skew, its ruling lines, the size of its letters, and text that no
+cell covers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+from scipy import ndimage
+from torch import Tensor
+
+from vergence.contract.inputs import InMemory
+from vergence.data.images import as_picture, read_image
+from vergence.documents.page import Mask, find_skew, inked
+from vergence.reading.pictures import read_picture
+
+TALL = 0.62
+"""Height of a typical letter or digit, in sizes of the font."""
+RULE = 2.5
+"""Ink that runs straight for this many sizes of the font is a line, not a letter."""
+GAP = 0.7
+"""Letters nearer than this many sizes of the font belong to one text."""
+FEWEST = 3
+"""Letters that tell their size."""
+
+
+class Sheet(NamedTuple):
+    """A picture of a table, upright."""
+
+    picture: Tensor
+    """Bytes (3, H, W)."""
+    skew: float
+    """Degrees by which it was turned, anticlockwise."""
+    letters: Mask
+    """(H, W): ink but for ruling lines."""
+    rules: Mask
+    """(H, W): ruling lines."""
+    em: float
+    """Size of the font in pixels; 0 if there are no letters."""
+
+    def plain(self) -> Tensor:
+        """The picture with its ruling lines painted over with paper."""
+        paper = self.picture.flatten(1).float().median(1).values.to(torch.uint8)
+        near = torch.from_numpy(ndimage.binary_dilation(self.rules, iterations=1) & ~self.letters)
+        return torch.where(near, paper.view(3, 1, 1), self.picture)
+
+
+def read_upright(path: Path) -> Tensor:
+    """A picture, turned as its file's EXIF data says, bytes (3, H, W)."""
+    if isinstance(path, InMemory):
+        return read_image(path)
+    return as_picture(ImageOps.exif_transpose(read_picture(path)), str(path))
+
+
+def upright(picture: Tensor, deskew: float) -> Sheet:
+    """A picture (3, H, W) turned by at most ``deskew`` degrees so that its rows are level, and what is in it."""
+    ink = inked(picture)
+    skew = find_skew(ink, deskew) if deskew else 0.0
+    if skew:
+        whole = Image.fromarray(picture.permute(1, 2, 0).numpy())
+        paper = tuple(int(v) for v in picture.flatten(1).float().median(1).values)
+        turned = np.array(whole.rotate(skew, Image.Resampling.BICUBIC, expand=True, fillcolor=paper))
+        picture = torch.from_numpy(turned).permute(2, 0, 1).contiguous()
+        ink = inked(picture)
+    em = letter_size(ink)
+    rules = _rules(ink, max(RULE * em, 12.0))
+    letters = ink & ~rules
+    return Sheet(picture, skew, letters, rules, letter_size(letters) or em)
+
+
+def letter_size(ink: Mask) -> float:
+    """The size of a font in pixels, from the heights of its letters; 0 if there are too few."""
+    labels, count = ndimage.label(ink, np.ones((3, 3), int))
+    places = ndimage.find_objects(labels)
+    if not count:
+        return 0.0
+    tall, wide = (np.array([s[k].stop - s[k].start for s in places]) for k in (0, 1))
+    letters = (tall >= 4) & (tall < 6 * wide) & (wide < 4 * tall)
+    letters &= tall < 0.5 * max(ink.shape)
+    if letters.sum() < FEWEST:
+        return 0.0
+    typical = np.median(tall[letters])
+    near = letters & (tall > 0.5 * typical) & (tall < 2 * typical)
+    return float(np.median(tall[near])) / TALL
+
+
+def _rules(ink: Mask, length: float) -> Mask:
+    """Ink that runs straight for ``length`` pixels, across or down."""
+    size = int(min(length, max(ink.shape))) | 1
+    found = np.zeros_like(ink)
+    bits = ink.astype(np.uint8)
+    for axis in (0, 1):
+        least = min(size, ink.shape[axis] | 1)
+        kept = ndimage.minimum_filter1d(bits, least, axis, mode="constant")
+        found |= ndimage.maximum_filter1d(kept, least, axis, mode="constant") > 0
+    return found & ink
+
+
+def inside(mask: Mask, box: NDArray[Any]) -> Mask:
+    """A box's part of a mask."""
+    left, top, right, bottom = (int(v) for v in np.round(box))
+    return mask[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
+
+
+def content_box(mask: Mask, box: NDArray[Any]) -> tuple[int, int, int, int] | None:
+    """Left, top, right and bottom of the ink in a box; None if there is none."""
+    part = inside(mask, box)
+    if not part.any():
+        return None
+    rows, columns = np.nonzero(part.any(1))[0], np.nonzero(part.any(0))[0]
+    left, top = max(int(np.round(box[0])), 0), max(int(np.round(box[1])), 0)
+    return left + int(columns[0]), top + int(rows[0]), left + int(columns[-1]) + 1, top + int(rows[-1]) + 1
+
+
+def uncovered(sheet: Sheet, boxes: NDArray[Any]) -> NDArray[np.float64]:
+    """Boxes (M, 4) of texts that lie within the hull of the cells (N, 4) and in none of them."""
+    none = np.zeros((0, 4))
+    if not len(boxes) or not sheet.em:
+        return none
+    free = np.zeros_like(sheet.letters)
+    hull = [*boxes[:, :2].min(0), *boxes[:, 2:].max(0)]
+    left, top, right, bottom = (max(int(v), 0) for v in np.round(hull))
+    free[top:bottom, left:right] = sheet.letters[top:bottom, left:right]
+    for box in boxes:
+        inside(free, box)[...] = False
+    reach = max(round(GAP * sheet.em), 1)
+    joined = ndimage.maximum_filter1d(free.astype(np.uint8), 2 * reach + 1, 1, mode="constant")
+    labels, count = ndimage.label(joined, np.ones((3, 3), int))
+    if not count:
+        return none
+    sizes = ndimage.sum_labels(free, labels, np.arange(1, count + 1))
+    found = []
+    for place, size in zip(ndimage.find_objects(labels), sizes, strict=True):
+        rows, columns = place
+        tall, wide = rows.stop - rows.start, columns.stop - columns.start - 2 * reach
+        if tall >= 0.4 * sheet.em and wide >= 0.25 * sheet.em and size >= 0.04 * sheet.em**2:
+            found.append((columns.start + reach, rows.start, columns.stop - reach, rows.stop))
+    return np.array(found, np.float64).reshape(-1, 4)
