@@ -96,7 +96,9 @@ def test_wrong_annotations_are_named(change, words, tmp_path):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_rendered_tables_are_aligned_and_hold_their_texts(seed):
-    sample = render(Recipe((3, 6), (2, 5), 0.5, 400, 16.0), torch.Generator().manual_seed(seed), "train", "x")
+    sample = render(
+        Recipe((3, 6), (2, 5), 0.5, 400, (9, 16)), torch.Generator().manual_seed(seed), "train", "x", (4, 3)
+    )
     assert max(sample.picture.shape[-2:]) <= 400
     assert sample.em <= 16
     assert float(alignment_loss(sample.cells, sample.spans)) == pytest.approx(0, abs=1e-6)
@@ -115,7 +117,7 @@ def test_fresh_tables_differ_and_others_do_not():
 
 
 def test_a_mirror_swaps_first_and_last_columns():
-    sample = render(Recipe((3, 3), (3, 3), 0.0, 200), torch.Generator().manual_seed(3), "train", "x")
+    sample = render(Recipe((3, 3), (3, 3), 0.0, 200), torch.Generator().manual_seed(3), "train", "x", (3, 3))
     seen = mirrored(sample)
     assert seen.spans[:, 2:].tolist() == [[2 - b, 2 - a] for a, b in sample.spans[:, 2:].tolist()]
     again = mirrored(seen)
@@ -124,9 +126,9 @@ def test_a_mirror_swaps_first_and_last_columns():
 
 
 def test_fonts_are_resized_to_one_size_and_never_beyond_the_longer_side():
-    sample = render(Recipe((3, 3), (2, 2), 0.0, 300), torch.Generator().manual_seed(1), "train", "x")
-    fitted = Fitted([sample, sample._replace(em=0.0)], "ink", 300, 10.0)
-    assert fitted[0].picture.shape[-1] == round(sample.picture.shape[-1] * 10 / sample.em)
+    sample = render(Recipe((3, 3), (2, 2), 0.0, 300), torch.Generator().manual_seed(1), "train", "x", (3, 2))
+    fitted = Fitted([sample, sample._replace(em=0.0)], "ink", 300, 5.0)
+    assert fitted[0].picture.shape[-1] == round(sample.picture.shape[-1] * 5 / sample.em)
     assert fitted[1].picture.shape[-1] == pytest.approx(fitted[0].picture.shape[-1], rel=0.25)  # measured
     assert max(Fitted([sample], "ink", 64, 10.0)[0].picture.shape[-2:]) == 64
 

@@ -17,6 +17,7 @@ from vergence.contract.inputs import InMemory
 from vergence.data.images import as_picture, read_image
 from vergence.documents.page import Mask, find_skew, inked
 from vergence.reading.pictures import read_picture
+from vergence.rendering.documents.paper import turned_size
 
 TALL = 0.62
 """Height of a typical letter or digit, in sizes of the font."""
@@ -24,6 +25,8 @@ RULE = 2.5
 """Ink that runs straight for this many sizes of the font is a line, not a letter."""
 GAP = 0.7
 """Letters nearer than this many sizes of the font belong to one text."""
+LEAST = 0.03
+"""Ink of a cell, in squares of the font's size."""
 FEWEST = 3
 """Letters that tell their size."""
 
@@ -61,15 +64,23 @@ def upright(picture: Tensor, deskew: float) -> Sheet:
     ink = inked(picture)
     skew = find_skew(ink, deskew) if deskew else 0.0
     if skew:
-        whole = Image.fromarray(picture.permute(1, 2, 0).numpy())
-        paper = tuple(int(v) for v in picture.flatten(1).float().median(1).values)
-        turned = np.array(whole.rotate(skew, Image.Resampling.BICUBIC, expand=True, fillcolor=paper))
-        picture = torch.from_numpy(turned).permute(2, 0, 1).contiguous()
+        picture = _turned(picture, skew)
         ink = inked(picture)
     em = letter_size(ink)
     rules = _rules(ink, max(RULE * em, 12.0))
     letters = ink & ~rules
     return Sheet(picture, skew, letters, rules, letter_size(letters) or em)
+
+
+def _turned(picture: Tensor, degrees: float) -> Tensor:
+    """A picture (3, H, W) turned anticlockwise, enlarged as far as needed. Its border is continued outwards, so that
+    the corners look like paper in the same light."""
+    height, width = picture.shape[-2:]
+    tall, wide = turned_size(degrees, height, width)
+    sides = [-(-(tall - height) // 2) + 8, -(-(wide - width) // 2) + 8]
+    more = np.pad(picture.permute(1, 2, 0).numpy(), ((sides[0],) * 2, (sides[1],) * 2, (0, 0)), "edge")
+    turned = np.array(Image.fromarray(more).rotate(degrees, Image.Resampling.BICUBIC))[8:-8, 8:-8]
+    return torch.from_numpy(turned).permute(2, 0, 1).contiguous()
 
 
 def letter_size(ink: Mask) -> float:
@@ -116,8 +127,34 @@ def content_box(mask: Mask, box: NDArray[Any]) -> tuple[int, int, int, int] | No
     return left + int(columns[0]), top + int(rows[0]), left + int(columns[-1]) + 1, top + int(rows[-1]) + 1
 
 
+def inky(sheet: Sheet, boxes: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which cells (N, 4) hold as much ink as a small letter."""
+    least = max(LEAST * sheet.em**2, 3)
+    return np.array([inside(sheet.letters, box).sum() >= least for box in boxes], bool).reshape(-1)
+
+
+def grown(sheet: Sheet, boxes: NDArray[Any]) -> NDArray[np.float64]:
+    """Cells (N, 4) enlarged to hold the letters that their borders cut: a letter belongs to the cell that has most of
+    it."""
+    result = np.array(boxes, np.float64).reshape(-1, 4)
+    labels, count = ndimage.label(sheet.letters, np.ones((3, 3), int))
+    if not count or not len(result):
+        return result
+    letters = np.array([(s[1].start, s[0].start, s[1].stop, s[0].stop) for s in ndimage.find_objects(labels)], float)
+    size = letters[:, 2:] - letters[:, :2]
+    letters, size = (own[(size.max(1) < 3 * sheet.em) & (size.max(1) > 0.15 * sheet.em)] for own in (letters, size))
+    low = np.maximum(letters[:, None, :2], result[None, :, :2])
+    both = np.clip(np.minimum(letters[:, None, 2:], result[None, :, 2:]) - low, 0, None).prod(-1)
+    owner = both.argmax(1) if len(letters) else np.zeros(0, int)
+    share = both[np.arange(len(letters)), owner] / np.maximum(size.prod(1), 1)
+    for letter, number in zip(letters[share > 0.3], owner[share > 0.3], strict=True):
+        result[number, :2] = np.minimum(result[number, :2], letter[:2])
+        result[number, 2:] = np.maximum(result[number, 2:], letter[2:])
+    return result
+
+
 def uncovered(sheet: Sheet, boxes: NDArray[Any]) -> NDArray[np.float64]:
-    """Boxes (M, 4) of texts that lie within the hull of the cells (N, 4) and in none of them."""
+    """Boxes (M, 4) around texts that lie within the hull of the cells (N, 4) and in none of them."""
     none = np.zeros((0, 4))
     if not len(boxes) or not sheet.em:
         return none
@@ -138,5 +175,8 @@ def uncovered(sheet: Sheet, boxes: NDArray[Any]) -> NDArray[np.float64]:
         rows, columns = place
         tall, wide = rows.stop - rows.start, columns.stop - columns.start - 2 * reach
         if tall >= 0.4 * sheet.em and wide >= 0.25 * sheet.em and size >= 0.04 * sheet.em**2:
-            found.append((columns.start + reach, rows.start, columns.stop - reach, rows.stop))
+            side = 0.3 * sheet.em
+            found.append(
+                (columns.start + reach - side, rows.start - side, columns.stop - reach + side, rows.stop + side)
+            )
     return np.array(found, np.float64).reshape(-1, 4)

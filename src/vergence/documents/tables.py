@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
@@ -23,6 +25,7 @@ from vergence.rendering.documents.fonts import HELD_OUT, TRAINING, Face
 from vergence.rendering.documents.paper import Wear, turned, worn
 from vergence.rendering.documents.random_tables import random_table
 from vergence.rendering.documents.tables import Table
+from vergence.rendering.things import choice
 
 Pixels = Literal["ink", "rgb"]
 """Grey with paper at 0 and ink at 1, whatever their colours; or colours, normalised as for ImageNet."""
@@ -37,6 +40,8 @@ LEVEL = 0.15
 """Share of the skew of worn pages that stays in tables: pages are turned upright before their cells are looked for."""
 MULTIPLE = 32
 """Pixels that sides of a batch are multiples of."""
+POOL = 32
+"""Batches among which fresh tables are sorted by their rows."""
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -95,33 +100,46 @@ class Recipe(NamedTuple):
     """Strength of blur, noise, uneven light, missing ink and compression."""
     longest: int = 256
     """Larger pictures are reduced to this longer side."""
-    em: float = 0.0
-    """Larger fonts are reduced to this size in pixels; 0: as they are."""
+    sizes: tuple[int, int] = (13, 24)
+    """Sizes of fonts in pixels."""
     skewed: bool = False
     """Whether they are slightly turned."""
     times: bool = False
     """Whether Times-like faces are for training, too."""
 
 
-def render(recipe: Recipe, source: torch.Generator, split: str, name: str) -> TableSample:
-    """A random table as a worn, grey picture; faces of the test are not those of training."""
+def render(recipe: Recipe, source: torch.Generator, split: str, name: str, shape: tuple[int, int]) -> TableSample:
+    """A random table of so many rows and columns as a worn, grey picture; faces of the test are not those of
+    training."""
     training: tuple[Face, ...] = (*TRAINING, *TIMES, *TIMES) if recipe.times else TRAINING
     faces = tuple(face for face in HELD_OUT if face not in training) if split == "test" else training
-    low, high = zip(recipe.rows, recipe.columns, strict=True)
-    table = random_table(source, (high[0], high[1]), least=(low[0], low[1]), faces=faces)
+    table = random_table(source, shape, least=shape, faces=faces, sizes=recipe.sizes)
     height, width = table.image.shape[:2]
-    share = min(recipe.longest / max(height, width), recipe.em / table.look.size if recipe.em else 1.0, 1.0)
+    share = min(recipe.longest / max(height, width), 1.0)
     size = (max(round(width * share), 1), max(round(height * share), 1))
     sides = torch.tensor([size[0] / width, size[1] / height] * 2)
-    drawn = Wear.drawn(source, recipe.wear)
-    em = table.look.size * share
-    wear = replace(drawn, skew=LEVEL * drawn.skew if recipe.skewed else 0.0, blur=drawn.blur * min(em / SHARP, 1.0))
-    small = Image.fromarray(table.image).resize(size, Image.Resampling.BOX if share < 0.6 else Image.Resampling.BICUBIC)
-    picture = np.asarray(Image.fromarray(worn(np.asarray(small), wear, source)).convert("L"))
+    small = Image.fromarray(table.image).convert("L")
+    small = small.resize(size, Image.Resampling.BOX if share < 0.6 else Image.Resampling.BICUBIC)
+    wear, em = Wear.drawn(source, recipe.wear), table.look.size * share
+    skew = LEVEL * wear.skew if recipe.skewed else 0.0
+    picture = _worn(small, replace(wear, skew=skew, blur=wear.blur * min(em / SHARP, 1.0)), source)
     cells, content, spans = _boxes(table)
-    cells, content = (_turned(boxes * sides, wear.skew, (size[1], size[0])) for boxes in (cells, content))
+    cells, content = (_turned(boxes * sides, skew, (size[1], size[0])) for boxes in (cells, content))
     texts = tuple(cell.text for cell in table.cells)
-    return TableSample(name, torch.from_numpy(picture.copy())[None], cells, content, spans, texts, em)
+    return TableSample(name, torch.from_numpy(picture)[None], cells, content, spans, texts, em)
+
+
+def _worn(picture: Image.Image, wear: Wear, source: torch.Generator) -> NDArray[np.uint8]:
+    """A grey picture (H, W), worn: as :func:`worn`, for one channel."""
+    if wear.skew:
+        paper = int(np.median(np.asarray(picture)))
+        picture = picture.rotate(wear.skew, Image.Resampling.BILINEAR, expand=True, fillcolor=paper)
+    done = worn(np.asarray(picture)[..., None], replace(wear, skew=0.0, quality=100), source)[..., 0]
+    if wear.quality == 100:
+        return done.copy()
+    file = io.BytesIO()
+    Image.fromarray(done).save(file, "JPEG", quality=wear.quality)
+    return np.array(Image.open(file))
 
 
 def _boxes(table: Table) -> tuple[Tensor, Tensor, Tensor]:
@@ -173,7 +191,7 @@ class RenderedTables:
         index = range(self.count)[index]
         name = f"{self.split}-{index:04d}"
         if self.fresh and self.split == "train":
-            return render(self.recipe, seeded("table", self.split, index), self.split, name)
+            return render(self.recipe, seeded("table", self.split, index), self.split, name, self.shape(index))
         own = self._all()
         height, width = own["sizes"][index].tolist()
         picture = own["images"][index][: height * width].reshape(1, height, width)
@@ -181,7 +199,15 @@ class RenderedTables:
                            em=float(own["em"][index]))  # fmt: skip
 
     def draw(self, index: int, generator: torch.Generator) -> TableSample:
-        return render(self.recipe, generator, self.split, f"{self.split}-{index:04d}") if self.fresh else self[index]
+        if not self.fresh:
+            return self[index]
+        return render(self.recipe, generator, self.split, f"{self.split}-{index:04d}", self.shape(index))
+
+    def shape(self, index: int) -> tuple[int, int]:
+        """Rows and columns of the table at a place, so that batches can be made of similar ones."""
+        source = seeded("shape", self.split, index)
+        rows, columns = (low + choice(source, high - low + 1) for low, high in (self.recipe.rows, self.recipe.columns))
+        return rows, columns
 
     def _all(self) -> dict[str, Any]:
         if not self._tensors:
@@ -194,7 +220,8 @@ class RenderedTables:
         return self._tensors
 
     def _render(self) -> dict[str, Tensor]:
-        samples = [render(self.recipe, seeded("table", self.split, n), self.split, "") for n in range(self.count)]
+        places = range(self.count)
+        samples = [render(self.recipe, seeded("table", self.split, n), self.split, "", self.shape(n)) for n in places]
         return {
             "images": torch.cat([s.picture.flatten() for s in samples]),
             "sizes": torch.tensor([s.picture.shape[-2:] for s in samples]),
@@ -255,6 +282,17 @@ class Fitted:
         u, v = torch.rand(2, generator=generator).tolist()
         sample = self._fitted(sample, (1 + self.jitter) ** (2 * u - 1))
         return mirrored(sample) if self.flip and v < 0.5 else sample
+
+    def batches(self, size: int, generator: torch.Generator) -> list[list[int]]:
+        """Batches of one epoch; of fresh tables, those with similar numbers of rows, which waste less padding."""
+        order = torch.randperm(len(self), generator=generator).tolist()
+        if getattr(self.data, "fresh", False):
+            pool = POOL * size
+            pools = [order[k : k + pool] for k in range(0, len(order), pool)]
+            order = [i for some in pools for i in sorted(some, key=self.data.shape)]
+        found = [order[k : k + size] for k in range(0, len(order), size)]
+        found = found[:-1] if len(found) > 1 and len(found[-1]) < size else found
+        return [found[k] for k in torch.randperm(len(found), generator=generator).tolist()]
 
     def _fitted(self, sample: TableSample, factor: float) -> TableSample:
         height, width = sample.picture.shape[-2:]

@@ -12,6 +12,10 @@ SURE, UNSURE = 0.25, 0.8
 and if it is sure that they are not; in between, the share follows the probability."""
 
 
+SMALLER = 0.34
+"""Quantile of the sizes of cells that tells how large a line is: some cells are merged, others are cut off."""
+
+
 class Grid(NamedTuple):
     """Cells on a grid, each place of which has one cell at most."""
 
@@ -42,14 +46,13 @@ def assigned_lines(start: Tensor, end: Tensor, mates: Tensor) -> Tensor:
     """First and last line (row or column) of each cell, (N, 2), from extents (N,) along the axis and relations (N, N).
 
     Lines are the maximal sets of cells that share one, in the order of extents. A sweep finds them: of the cells that
-    are still open, the one that ends first has in its line exactly its open mates; those of them close that belong to
-    less than half of the cells that begin next. On exact relations of a grid whose lines are of similar size, the
-    result is the grid.
+    are still open, the one that ends first has in its line exactly its open mates. Those of them go on that belong to
+    at least half of the cells with which the next line begins; the others end here. On exact relations of a regular
+    grid, the result is the grid.
     """
     count = len(start)
     mates = (mates | mates.mT | torch.eye(count, dtype=torch.bool, device=mates.device)).cpu()
     start, end = start.cpu().double(), end.cpu().double()
-    least = float((end - start).min()) if count else 0.0
     first, last = torch.full((count,), -1), torch.full((count,), -1)
     open_ = torch.ones(count, dtype=torch.bool)
     line = 0
@@ -61,9 +64,10 @@ def assigned_lines(start: Tensor, end: Tensor, mates: Tensor) -> Tensor:
         rest = open_ & ~here
         if not bool(rest.any()):
             break
-        begin = float(torch.where(rest, start, torch.inf).min())
-        follow = rest & (start < begin + 0.5 * least)
-        goes_on = here & (mates[:, follow].double().mean(1) >= 0.5)
+        near = rest & (start < end[rest].min())
+        size = (end - start)[near].quantile(SMALLER, interpolation="lower")
+        begin = near & (start < start[near].min() + 0.5 * size)
+        goes_on = here & (mates[:, begin].double().mean(1) >= 0.5)
         goes_on[index] = False
         open_ = rest | goes_on
         line += 1

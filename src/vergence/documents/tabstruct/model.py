@@ -86,7 +86,7 @@ class Trunk(nn.Module):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """Pictures (B, channels, H, W) to levels at strides 4 to 64."""
-        levels: list[Tensor] = self.fpn(self.body.maps(x))
+        levels: list[Tensor] = self.fpn(self.body.maps(x.contiguous(memory_format=torch.channels_last)))
         return levels
 
 

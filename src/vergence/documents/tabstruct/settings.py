@@ -149,6 +149,8 @@ class TableData:
     """embedded: fewest and most rows."""
     columns: tuple[int, int] = (3, 6)
     """embedded: fewest and most columns."""
+    sizes: tuple[int, int] = (13, 24)
+    """embedded: sizes of fonts in pixels."""
     count: int = 400
     """embedded: tables for training; a quarter as many for validation and for test."""
     fresh: bool = False
@@ -166,6 +168,8 @@ class TableData:
             low, high = getattr(self, name)
             if not 2 <= low <= high <= 60:
                 raise VergenceError(f"{name} are from 2 to 60, the fewest first, got {low} and {high}")
+        if not 6 <= self.sizes[0] <= self.sizes[1] <= 100:
+            raise VergenceError(f"sizes of fonts are from 6 to 100, the smallest first, got {self.sizes}")
         if self.count < 4 or not 0 <= self.wear <= 2:
             raise VergenceError(f"data has 4 or more tables and wear from 0 to 2, got {self.count} and {self.wear}")
 

@@ -31,8 +31,6 @@ from vergence.nn.detectors import resnet_fpn
 Ctx = Context[Config, NoFacts]
 TOGETHER = 8
 """Small pictures that are judged at once."""
-RENDERED = 1.25
-"""Rendered fonts are at most this many times larger than what they are resized to."""
 EXAMPLE = 6
 """Boxes of the example input."""
 
@@ -46,8 +44,7 @@ class TabStruct(System[Config, NoFacts, TabStructNet, Fitted, Tables]):
 
     def data(self, ctx: Ctx, split: str) -> Fitted:
         asked = ctx.config.data
-        recipe = Recipe(asked.rows, asked.columns, asked.wear, asked.longest, RENDERED * asked.em, asked.fresh,
-                        asked.fresh)  # fmt: skip
+        recipe = Recipe(asked.rows, asked.columns, asked.wear, asked.longest, asked.sizes, asked.fresh, asked.fresh)
         count = share(asked.count, split)
         tables = read(asked.source, self.layouts, split, lambda: RenderedTables(recipe, split, count, asked.fresh))
         train = split == "train"

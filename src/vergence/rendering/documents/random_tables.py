@@ -150,10 +150,10 @@ def _wrapped(phrase: str, most: int) -> tuple[str, ...]:
 # Looks ----------------------------------------------------------------------------------------------------------------
 
 
-def random_look(source: torch.Generator, faces: Sequence[Face]) -> Look:
-    """Faces, lines, distances and colours."""
+def random_look(source: torch.Generator, faces: Sequence[Face], sizes: tuple[int, int] = (13, 24)) -> Look:
+    """Faces of ``sizes`` pixels per em, lines, distances and colours."""
     face, heavy = _faces(source, faces)
-    dark, size = int(uniform(source, 0, 70)), 13 + choice(source, 12)
+    dark, size = int(uniform(source, 0, 70)), sizes[0] + choice(source, sizes[1] - sizes[0] + 1)
     rules = RULES[choice(source, len(RULES))]
     ground = GROUNDS[choice(source, len(GROUNDS))] if choice(source, 4) == 0 else None
     light = 60 + choice(source, 140)
@@ -183,10 +183,11 @@ def random_table(
     held_out: bool = False,
     least: tuple[int, int] = (3, 2),
     faces: Sequence[Face] = (),
+    sizes: tuple[int, int] = (13, 24),
 ) -> Table:
     """A random table of ``least`` to ``most`` rows and columns, in faces of training, in held-out ones, or in these."""
     every = tuple(faces) or (HELD_OUT if held_out else TRAINING)
-    look = random_look(source, every)
+    look = random_look(source, every, sizes)
     rows, columns = (low + choice(source, high - low + 1) for low, high in zip(least, most, strict=True))
     cells = random_cells(source, rows, columns, random_habits(source, look))
     text = "".join(cell.text for cell in cells) + look.caption
