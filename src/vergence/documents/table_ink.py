@@ -23,10 +23,14 @@ TALL = 0.62
 """Height of a typical letter or digit, in sizes of the font."""
 RULE = 2.5
 """Ink that runs straight for this many sizes of the font is a line, not a letter."""
+BESIDE = 0.2
+"""Distance from a ruling line, in sizes of the font, at which there is paper."""
 GAP = 0.7
 """Letters nearer than this many sizes of the font belong to one text."""
-LEAST = 0.03
-"""Ink of a cell, in squares of the font's size."""
+SMOOTH = 0.06
+"""Deviation of the blur against noise, in sizes of the font."""
+SPECK = 0.25
+"""Ink smaller than this many sizes of the font is no letter."""
 FEWEST = 3
 """Letters that tell their size."""
 
@@ -67,20 +71,33 @@ def upright(picture: Tensor, deskew: float) -> Sheet:
         picture = _turned(picture, skew)
         ink = inked(picture)
     em = letter_size(ink)
-    rules = _rules(ink, max(RULE * em, 12.0))
-    letters = ink & ~rules
-    return Sheet(picture, skew, letters, rules, letter_size(letters) or em)
+    em = letter_size(ink & ~_rules(ink, em)) or em
+    if em:
+        ink = inked(_smoothed(picture, SMOOTH * em))
+    rules = _rules(ink, em)
+    rules |= _strokes(ink & ~rules, em)
+    return Sheet(picture, skew, ink & ~rules, rules, em)
+
+
+def _smoothed(picture: Tensor, deviation: float) -> Tensor:
+    """A picture (3, H, W) without noise that is finer than its letters."""
+    return torch.from_numpy(ndimage.gaussian_filter(picture.numpy(), (0, deviation, deviation)))
 
 
 def _turned(picture: Tensor, degrees: float) -> Tensor:
-    """A picture (3, H, W) turned anticlockwise, enlarged as far as needed. Its border is continued outwards, so that
-    the corners look like paper in the same light."""
+    """A picture (3, H, W) turned anticlockwise, enlarged as far as needed. Its border is continued outwards without its
+    noise, so that the corners look like paper in the same light."""
     height, width = picture.shape[-2:]
     tall, wide = turned_size(degrees, height, width)
-    sides = [-(-(tall - height) // 2) + 8, -(-(wide - width) // 2) + 8]
-    more = np.pad(picture.permute(1, 2, 0).numpy(), ((sides[0],) * 2, (sides[1],) * 2, (0, 0)), "edge")
-    turned = np.array(Image.fromarray(more).rotate(degrees, Image.Resampling.BICUBIC))[8:-8, 8:-8]
-    return torch.from_numpy(turned).permute(2, 0, 1).contiguous()
+    more = [(a - b) // 2 + 2 for a, b in zip(turned_size(degrees, tall, wide), (height, width), strict=True)]
+    pixels = picture.permute(1, 2, 0).numpy()
+    smooth = ndimage.uniform_filter(ndimage.percentile_filter(pixels[::4, ::4], 70, (5, 5, 1)), (9, 9, 1))
+    smooth = np.asarray(Image.fromarray(smooth).resize((width, height), Image.Resampling.BILINEAR))
+    large = np.pad(smooth, ((more[0],) * 2, (more[1],) * 2, (0, 0)), "edge")
+    large[more[0] : more[0] + height, more[1] : more[1] + width] = pixels
+    turned = np.array(Image.fromarray(large).rotate(degrees, Image.Resampling.BICUBIC))
+    top, left = (turned.shape[0] - tall) // 2, (turned.shape[1] - wide) // 2
+    return torch.from_numpy(turned[top : top + tall, left : left + wide]).permute(2, 0, 1).contiguous()
 
 
 def letter_size(ink: Mask) -> float:
@@ -99,16 +116,38 @@ def letter_size(ink: Mask) -> float:
     return float(np.median(tall[near])) / TALL
 
 
-def _rules(ink: Mask, length: float) -> Mask:
-    """Ink that runs straight for ``length`` pixels, across or down."""
-    size = int(min(length, max(ink.shape))) | 1
+def _rules(ink: Mask, em: float) -> Mask:
+    """Ink that runs straight for some sizes of the font, across or down, with paper on both sides: what runs through a
+    blurred word has ink there."""
     found = np.zeros_like(ink)
     bits = ink.astype(np.uint8)
     for axis in (0, 1):
-        least = min(size, ink.shape[axis] | 1)
-        kept = ndimage.minimum_filter1d(bits, least, axis, mode="constant")
-        found |= ndimage.maximum_filter1d(kept, least, axis, mode="constant") > 0
+        size = int(min(max(RULE * em, 12.0), ink.shape[axis])) | 1
+        runs = ndimage.maximum_filter1d(ndimage.minimum_filter1d(bits, size, axis, mode="constant"), size, axis)
+        away = max(round(BESIDE * em), 3)
+        beside = np.zeros_like(ink)
+        for shift in (away, -away):
+            beside |= np.roll(ink, shift, 1 - axis)
+        labels, count = ndimage.label(runs & bits, np.ones((3, 3), int))
+        if count:
+            lines = np.concatenate([[False], _means(beside, labels, count) < 0.4])[labels].astype(np.uint8)
+            longer = ndimage.maximum_filter1d(lines, 2 * round(1.5 * em) + 1, axis, mode="constant")  # across gaps
+            found |= ndimage.maximum_filter1d(longer, 2 * round(0.06 * em) + 1, 1 - axis, mode="constant") > 0
     return found & ink
+
+
+def _means(values: Mask, labels: NDArray[Any], count: int) -> NDArray[np.float64]:
+    """The share of true values in each of the pieces 1 to ``count``."""
+    sizes = np.bincount(labels.ravel(), minlength=count + 1)[1:]
+    return np.bincount(labels.ravel(), values.ravel(), count + 1)[1:] / np.maximum(sizes, 1)
+
+
+def _strokes(ink: Mask, em: float) -> Mask:
+    """Pieces of ink that are longer than a letter and thin: what is left of broken lines."""
+    labels, count = ndimage.label(ink, np.ones((3, 3), int))
+    sides = np.array([[s[k].stop - s[k].start for k in (0, 1)] for s in ndimage.find_objects(labels)]).reshape(-1, 2)
+    thin = (sides.max(1, initial=0) > 1.2 * em) & (sides.min(1, initial=np.iinfo(int).max) < 0.25 * em)
+    return np.concatenate([[False], thin])[labels] if count else np.zeros_like(ink)
 
 
 def inside(mask: Mask, box: NDArray[Any]) -> Mask:
@@ -127,30 +166,26 @@ def content_box(mask: Mask, box: NDArray[Any]) -> tuple[int, int, int, int] | No
     return left + int(columns[0]), top + int(rows[0]), left + int(columns[-1]) + 1, top + int(rows[-1]) + 1
 
 
-def inky(sheet: Sheet, boxes: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which cells (N, 4) hold as much ink as a small letter."""
-    least = max(LEAST * sheet.em**2, 3)
-    return np.array([inside(sheet.letters, box).sum() >= least for box in boxes], bool).reshape(-1)
-
-
-def grown(sheet: Sheet, boxes: NDArray[Any]) -> NDArray[np.float64]:
-    """Cells (N, 4) enlarged to hold the letters that their borders cut: a letter belongs to the cell that has most of
-    it."""
-    result = np.array(boxes, np.float64).reshape(-1, 4)
+def grown(sheet: Sheet, boxes: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Cells (N, 4) enlarged to hold the letters that their borders cut, and the number of letters (N,) of each: a
+    letter belongs to the cell that has most of it."""
+    result, counts = np.array(boxes, np.float64).reshape(-1, 4), np.zeros(len(boxes), np.int64)
     labels, count = ndimage.label(sheet.letters, np.ones((3, 3), int))
     if not count or not len(result):
-        return result
+        return result, counts
     letters = np.array([(s[1].start, s[0].start, s[1].stop, s[0].stop) for s in ndimage.find_objects(labels)], float)
     size = letters[:, 2:] - letters[:, :2]
-    letters, size = (own[(size.max(1) < 3 * sheet.em) & (size.max(1) > 0.15 * sheet.em)] for own in (letters, size))
+    sensible = (size.max(1) < 3 * sheet.em) & (size.max(1) > SPECK * sheet.em)
+    letters, size = letters[sensible], size[sensible]
     low = np.maximum(letters[:, None, :2], result[None, :, :2])
     both = np.clip(np.minimum(letters[:, None, 2:], result[None, :, 2:]) - low, 0, None).prod(-1)
-    owner = both.argmax(1) if len(letters) else np.zeros(0, int)
+    owner = both.argmax(1)
     share = both[np.arange(len(letters)), owner] / np.maximum(size.prod(1), 1)
     for letter, number in zip(letters[share > 0.3], owner[share > 0.3], strict=True):
         result[number, :2] = np.minimum(result[number, :2], letter[:2])
         result[number, 2:] = np.maximum(result[number, 2:], letter[2:])
-    return result
+        counts[number] += 1
+    return result, counts
 
 
 def uncovered(sheet: Sheet, boxes: NDArray[Any]) -> NDArray[np.float64]:
@@ -174,7 +209,8 @@ def uncovered(sheet: Sheet, boxes: NDArray[Any]) -> NDArray[np.float64]:
     for place, size in zip(ndimage.find_objects(labels), sizes, strict=True):
         rows, columns = place
         tall, wide = rows.stop - rows.start, columns.stop - columns.start - 2 * reach
-        if tall >= 0.4 * sheet.em and wide >= 0.25 * sheet.em and size >= 0.04 * sheet.em**2:
+        line = tall > max(1.8 * wide, sheet.em)  # what is left of a ruling line
+        if tall >= 0.4 * sheet.em and wide >= 0.25 * sheet.em and size >= 0.04 * sheet.em**2 and not line:
             side = 0.3 * sheet.em
             found.append(
                 (columns.start + reach - side, rows.start - side, columns.stop - reach + side, rows.stop + side)

@@ -26,7 +26,7 @@ from vergence.documents.table_files import (
     write_table_json,
     write_xlsx,
 )
-from vergence.documents.table_ink import Sheet, content_box, grown, inky, read_upright, uncovered, upright
+from vergence.documents.table_ink import Sheet, content_box, grown, read_upright, uncovered, upright
 from vergence.documents.table_text import read_cells
 from vergence.documents.tables import MULTIPLE, as_ink, as_rgb, resized_by
 from vergence.documents.tabstruct.model import TabStructNet
@@ -157,9 +157,9 @@ def _given(inputs: Inputs, sheet: Sheet) -> NDArray[np.float64]:
 
 
 def _assisted(sheet: Sheet, boxes: NDArray[np.float64], scores: Tensor) -> tuple[NDArray[np.float64], Tensor]:
-    """Detections without those that hold no ink, with all of the letters that they cut, and texts that none covers."""
-    kept = inky(sheet, boxes)
-    boxes, scores = grown(sheet, boxes[kept]), scores[torch.from_numpy(kept)]
+    """Detections that have letters of their own, with all of those that they cut, and texts that none covers."""
+    large, letters = grown(sheet, boxes)
+    boxes, scores = large[letters > 0], scores[torch.from_numpy(letters > 0)]
     more = uncovered(sheet, boxes)
     return np.concatenate([boxes, more]), torch.cat([scores, torch.zeros(len(more))])
 

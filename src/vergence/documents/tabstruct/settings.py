@@ -249,12 +249,14 @@ PRESETS = {
         finish=Training(steps=5_000, batch=1, evaluate_every=0, optimiser=_PUBLISHED),
     ),
     "starter": Config(
-        replace(SMALL, widths=(24, 40, 64, 96), channels=48, proposing=48, head=160),
-        LossConfig(alignment=0.05),
-        TableData(longest=768, em=13.0, jitter=0.25, rows=(2, 16), columns=(2, 9), count=20_000, fresh=True, wear=0.8),
-        train=_adam(3000, 3e-3),
+        replace(SMALL, widths=(24, 40, 56, 80), proposing=40, head=84, sampled=(256, 192), before=(600, 1000),
+                after=(400, 1000), most=1000),
+        LossConfig(alignment=0.02),
+        TableData(longest=768, em=12.0, jitter=0.35, rows=(2, 16), columns=(2, 9), sizes=(11, 18), count=800,
+                  fresh=True, wear=0.8),
+        train=_adam(2400, 3e-3),
     ),
-}
+}  # fmt: skip
 _PLAIN = {"model.pyramid": "top-down"}
 _ALONE = {"loss.alignment": 0.0}
 _TIES = {"model.source": "own", "model.visual": "centre"}

@@ -16,7 +16,7 @@ from vergence.rendering.documents.tables import Align, Cell, Look, Rules, Table,
 from vergence.rendering.things import choice, uniform
 
 Maker = Callable[[torch.Generator], str]
-RULES: tuple[Rules, ...] = ("all", "all", "rows", "book", "book", "none", "columns", "frame")
+RULES: tuple[Rules, ...] = ("all", "all", "rows", "book", "book", "none", "none", "columns", "frame")
 GROUNDS = ((225, 225, 225), (210, 224, 240), (60, 90, 140), (45, 45, 50), (220, 235, 215), (68, 114, 196))
 """Of headers; on dark ones the ink is white."""
 
