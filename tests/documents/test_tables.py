@@ -15,7 +15,7 @@ from vergence.documents.page import inked
 from vergence.documents.table_annotations import html_spans
 from vergence.documents.table_ink import letter_size, uncovered, upright
 from vergence.documents.table_layouts import LAYOUTS
-from vergence.documents.table_text import placed, read_cells, words_of
+from vergence.documents.table_text import read_cells, texts_of
 from vergence.documents.tables import Fitted, Recipe, RenderedTables, as_ink, mirrored, render
 from vergence.ops.table_relations import alignment_loss
 
@@ -173,20 +173,18 @@ def test_text_that_no_cell_covers_is_found_within_the_table(tmp_path):
 TSV = (
     "level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext\n"
     "4\t1\t1\t1\t1\t0\t5\t5\t60\t10\t-1\t\n"
-    "5\t1\t1\t1\t2\t1\t10\t30\t20\t10\t90.0\tbelow\n"
-    "5\t1\t1\t1\t1\t2\t40\t10\t20\t10\t50.0\tsecond\n"
     "5\t1\t1\t1\t1\t1\t10\t11\t20\t10\t80.0\tfirst\n"
-    "5\t1\t1\t1\t1\t9\tnonsense\n"
+    "5\t1\t1\t1\t1\t2\t40\t10\t20\t10\t50.0\tsecond\n"
+    "5\t2\t1\t1\t1\t1\t10\t30\t20\t10\t90.0\tother\n"
+    "5\tx\t1\t1\t1\t9\tnonsense\n"
 )
+PICTURE = torch.full((3, 20, 30), 255, dtype=torch.uint8)
 
 
-def test_words_of_tesseract_are_placed_in_cells_line_by_line():
-    words = words_of(TSV)
-    assert [w.text for w in words] == ["below", "second", "first"]
-    read = placed(words, np.array([[0, 0, 100, 50], [200, 0, 300, 50]]))
-    assert read[0].text == "first second below"
-    assert read[0].confidence == pytest.approx(0.36)
-    assert read[1].text == ""
+def test_pages_of_tesseract_are_cells():
+    read = texts_of(TSV)
+    assert {page: own.text for page, own in read.items()} == {0: "first second", 1: "other"}
+    assert read[0].confidence == pytest.approx(0.4)
 
 
 def program(folder, script):
@@ -196,15 +194,17 @@ def program(folder, script):
     return str(path)
 
 
-def test_tesseract_is_asked_once_and_its_failures_are_sentences(tmp_path, monkeypatch):
-    picture, box = torch.full((3, 20, 30), 255, dtype=torch.uint8), np.array([[0.0, 0.0, 100.0, 50.0]])
-    given = (None, [picture], [box], [[picture]], "tesseract")
+def test_tesseract_gets_cells_as_pages_and_its_failures_are_sentences(tmp_path, monkeypatch):
     (tmp_path / "said.tsv").write_text(TSV)
-    own = program(tmp_path, f"cat >/dev/null; cat {tmp_path}/said.tsv")
+    own = program(tmp_path, f"cat >{tmp_path}/in$4.tif; cat {tmp_path}/said.tsv")
     monkeypatch.setattr(table_text.shutil, "which", lambda name: own)
+    tall = PICTURE.repeat(1, 4, 1)
+    given = (None, [[PICTURE, PICTURE[:, :0, :0], PICTURE, tall]], [10.0], "tesseract")
     texts, note = read_cells(*given)
-    assert (texts[0][0].text, note) == ("first second below", "")
-    program(tmp_path, "echo broken >&2; exit 3")
+    assert ([read.text for read in texts[0]], note) == (["first second", "", "other", "first second"], "")
+    assert Image.open(tmp_path / "in7.tif").n_frames == 2
+    assert Image.open(tmp_path / "in6.tif").n_frames == 1
+    program(tmp_path, "cat >/dev/null; echo broken >&2; exit 3")
     with pytest.raises(VergenceError, match="tesseract failed: broken"):
         read_cells(*given)
     program(tmp_path, "exec sleep 5")
@@ -219,8 +219,7 @@ def test_tesseract_is_asked_once_and_its_failures_are_sentences(tmp_path, monkey
 def test_without_readers_cells_stay_empty_and_it_is_said(monkeypatch):
     monkeypatch.setattr(table_text.shutil, "which", lambda name: None)
     monkeypatch.setattr(table_text, "PRINT", type("Asset", (), {"find": lambda self: None})())
-    picture, box = torch.full((3, 20, 30), 255, dtype=torch.uint8), np.array([[0.0, 0.0, 9.0, 9.0]])
-    texts, note = read_cells(None, [picture], [box], [[picture]], "auto")
+    texts, note = read_cells(None, [[PICTURE]], [10.0], "auto")
     assert texts[0][0].text == ""
     assert "neither" in note
-    assert read_cells(None, [picture], [box], [[picture]], "none")[1] == ""
+    assert read_cells(None, [[PICTURE]], [10.0], "none")[1] == ""

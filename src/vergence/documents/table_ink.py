@@ -23,7 +23,9 @@ TALL = 0.62
 """Height of a typical letter or digit, in sizes of the font."""
 RULE = 2.5
 """Ink that runs straight for this many sizes of the font is a line, not a letter."""
-BESIDE = 0.2
+EDGE = 0.1
+"""How rough the edges of ruling lines are, in sizes of the font."""
+BESIDE = 0.25
 """Distance from a ruling line, in sizes of the font, at which there is paper."""
 GAP = 0.7
 """Letters nearer than this many sizes of the font belong to one text."""
@@ -51,9 +53,10 @@ class Sheet(NamedTuple):
 
     def plain(self) -> Tensor:
         """The picture with its ruling lines painted over with paper."""
-        paper = self.picture.flatten(1).float().median(1).values.to(torch.uint8)
-        near = torch.from_numpy(ndimage.binary_dilation(self.rules, iterations=1) & ~self.letters)
-        return torch.where(near, paper.view(3, 1, 1), self.picture)
+        near = ndimage.binary_dilation(self.rules, iterations=max(round(0.06 * self.em), 1)) & ~self.letters
+        pixels = self.picture.permute(1, 2, 0).numpy()
+        painted = np.where(near[..., None], _paper(pixels), pixels)
+        return torch.from_numpy(painted).permute(2, 0, 1).contiguous()
 
 
 def read_upright(path: Path) -> Tensor:
@@ -84,6 +87,14 @@ def _smoothed(picture: Tensor, deviation: float) -> Tensor:
     return torch.from_numpy(ndimage.gaussian_filter(picture.numpy(), (0, deviation, deviation)))
 
 
+def _paper(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """What the paper under a picture (H, W, 3) looks like: most of what is near, without ink or noise."""
+    dark = float(np.median(pixels)) < float(pixels.mean())  # light ink on dark paper
+    coarse = ndimage.percentile_filter(pixels[::4, ::4], 30 if dark else 70, (7, 7, 1))
+    smooth = ndimage.uniform_filter(coarse, (9, 9, 1))
+    return np.asarray(Image.fromarray(smooth).resize(pixels.shape[1::-1], Image.Resampling.BILINEAR))
+
+
 def _turned(picture: Tensor, degrees: float) -> Tensor:
     """A picture (3, H, W) turned anticlockwise, enlarged as far as needed. Its border is continued outwards without its
     noise, so that the corners look like paper in the same light."""
@@ -91,9 +102,7 @@ def _turned(picture: Tensor, degrees: float) -> Tensor:
     tall, wide = turned_size(degrees, height, width)
     more = [(a - b) // 2 + 2 for a, b in zip(turned_size(degrees, tall, wide), (height, width), strict=True)]
     pixels = picture.permute(1, 2, 0).numpy()
-    smooth = ndimage.uniform_filter(ndimage.percentile_filter(pixels[::4, ::4], 70, (5, 5, 1)), (9, 9, 1))
-    smooth = np.asarray(Image.fromarray(smooth).resize((width, height), Image.Resampling.BILINEAR))
-    large = np.pad(smooth, ((more[0],) * 2, (more[1],) * 2, (0, 0)), "edge")
+    large = np.pad(_paper(pixels), ((more[0],) * 2, (more[1],) * 2, (0, 0)), "edge")
     large[more[0] : more[0] + height, more[1] : more[1] + width] = pixels
     turned = np.array(Image.fromarray(large).rotate(degrees, Image.Resampling.BICUBIC))
     top, left = (turned.shape[0] - tall) // 2, (turned.shape[1] - wide) // 2
@@ -124,15 +133,14 @@ def _rules(ink: Mask, em: float) -> Mask:
     for axis in (0, 1):
         size = int(min(max(RULE * em, 12.0), ink.shape[axis])) | 1
         runs = ndimage.maximum_filter1d(ndimage.minimum_filter1d(bits, size, axis, mode="constant"), size, axis)
-        away = max(round(BESIDE * em), 3)
-        beside = np.zeros_like(ink)
-        for shift in (away, -away):
-            beside |= np.roll(ink, shift, 1 - axis)
+        rough = ndimage.maximum_filter1d(runs, 2 * max(round(EDGE * em), 1) + 1, 1 - axis, mode="constant")
+        others = (ink & (rough == 0)).astype(np.uint8)
+        beside = ndimage.maximum_filter1d(others, 2 * max(round(BESIDE * em), 3) + 1, 1 - axis, mode="constant") > 0
         labels, count = ndimage.label(runs & bits, np.ones((3, 3), int))
         if count:
             lines = np.concatenate([[False], _means(beside, labels, count) < 0.4])[labels].astype(np.uint8)
             longer = ndimage.maximum_filter1d(lines, 2 * round(1.5 * em) + 1, axis, mode="constant")  # across gaps
-            found |= ndimage.maximum_filter1d(longer, 2 * round(0.06 * em) + 1, 1 - axis, mode="constant") > 0
+            found |= ndimage.maximum_filter1d(longer, 2 * max(round(EDGE * em), 1) + 1, 1 - axis, mode="constant") > 0
     return found & ink
 
 

@@ -80,7 +80,7 @@ def tables_of(ctx: Ctx, model: TabStructNet, inputs: Inputs) -> Tables:
     sheets = [upright(read_upright(path), inputs.deskew if not inputs.cells else 0.0) for path in inputs.images]
     structures = [_structure(ctx, model, sheet, inputs) for sheet in ctx.progress.track(sheets, "tables")]
     crops = [_crops(sheet, boxes) for sheet, (boxes, _, _) in zip(sheets, structures, strict=True)]
-    texts, note = read_cells(ctx, [s.picture for s in sheets], [b for b, _, _ in structures], crops, inputs.text)
+    texts, note = read_cells(ctx, crops, [sheet.em for sheet in sheets], inputs.text)
     tables = []
     for (boxes, scores, grid), read in zip(structures, texts, strict=True):
         cells = [
