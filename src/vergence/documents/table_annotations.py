@@ -19,6 +19,7 @@ from vergence.data.images import read_image
 from vergence.documents.page import inked
 from vergence.documents.table_ink import content_box
 from vergence.documents.tables import TableSample
+from vergence.ops.boxes import area
 from vergence.ops.table_relations import aligned_boxes
 from vergence.reading.pictures import read_picture
 
@@ -27,6 +28,8 @@ Box = tuple[float, float, float, float]
 Unit = Literal["pixels", "drifting", "points"]
 """Of boxes: pixels of the picture; units of a page of which the picture shows an unknown part; or points of a page,
 counted from its lower end and negative, so that a top is smaller than a bottom."""
+NOTHING: Box = (0.0, 0.0, 0.0, 0.0)
+"""Of an empty cell."""
 MOST = 1000
 """Rows or columns of a table."""
 FARTHEST = 1e6
@@ -47,7 +50,7 @@ class Entry(NamedTuple):
     cells: Tensor | None
     """(N, 4): boxes of cells."""
     content: Tensor | None
-    """(N, 4): boxes of what stands in cells; not numbers for empty ones."""
+    """(N, 4): boxes of what stands in cells; without area for empty ones."""
     texts: tuple[str, ...] = ()
     unit: Unit = "pixels"
     scale: float = 1.0
@@ -110,17 +113,16 @@ def entry(
     if not len(where_is) or bool(wrong.any()):
         raise VergenceError(f"{where} has {'a cell that ends before it begins' if len(where_is) else 'no cells'}")
     boxes = {name: _tensor(given) for name, given in (("cells", cells), ("content", content)) if given is not None}
-    if "cells" in boxes and bool(boxes["cells"].isnan().any()):
+    if "cells" in boxes and bool((area(boxes["cells"]) == 0).any()):
         raise VergenceError(f"{where} has a cell without area")
-    if not any(bool(own.isfinite().any()) for own in boxes.values()):
+    if not any(bool((area(own) > 0).any()) for own in boxes.values()):
         raise VergenceError(f"{where} has no cell with a box")
     return Entry(where, picture, where_is, boxes.get("cells"), boxes.get("content"), tuple(texts), unit, scale, page,
                  margin)  # fmt: skip
 
 
 def _tensor(boxes: Sequence[Box | None]) -> Tensor:
-    nothing = (math.nan,) * 4
-    rows = [b if b is not None and b[2] > b[0] and b[3] > b[1] else nothing for b in boxes]
+    rows = [b if b is not None and b[2] > b[0] and b[3] > b[1] else NOTHING for b in boxes]
     return torch.tensor(rows, dtype=torch.float32).reshape(-1, 4)
 
 
@@ -176,7 +178,7 @@ def html_spans(tokens: Sequence[str], where: Path) -> list[tuple[int, int, int, 
 
 def _registered(ink: NDArray[np.bool_], boxes: Tensor) -> Tensor:
     """Boxes in pixels at an unknown place, moved to where they hold most ink."""
-    known = boxes[boxes.isfinite().all(1)].double().numpy()
+    known = boxes[area(boxes) > 0].double().numpy()
     rows, columns = np.nonzero(ink)
     if not len(rows):
         return boxes
@@ -218,7 +220,7 @@ def _cut(
     own: Entry, picture: Tensor, cells: Tensor | None, content: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The part of a page that is the table."""
-    every = torch.cat([b[b.isfinite().all(1)] for b in (cells, content) if b is not None])
+    every = torch.cat([b[area(b) > 0] for b in (cells, content) if b is not None])
     height, width = picture.shape[-2:]
     left, top = ((every[:, k].min() - own.margin).floor().clamp(min=0) for k in (0, 1))
     right, bottom = (min(int(every[:, k].max() + own.margin), side) for k, side in ((2, width), (3, height)))
@@ -236,5 +238,5 @@ def _inked_content(picture: Tensor, cells: Tensor) -> Tensor:
         inset = min(0.08 * min(box[2] - box[0], box[3] - box[1]), 4.0)
         found = content_box(ink, box + np.array([inset, inset, -inset, -inset]))
         large = found is not None and min(found[2] - found[0], found[3] - found[1]) >= 2
-        rows.append(found if large and found is not None else (math.nan,) * 4)
+        rows.append(found if large and found is not None else NOTHING)
     return torch.tensor(rows, dtype=torch.float32).reshape(-1, 4)

@@ -20,6 +20,7 @@ from vergence.documents.lines import grey
 from vergence.documents.page import inked
 from vergence.documents.table_ink import letter_size
 from vergence.nn.rcnn import batched
+from vergence.ops.boxes import area
 from vergence.ops.table_relations import aligned_borders, gridded
 from vergence.rendering.documents.fonts import HELD_OUT, TRAINING, Face
 from vergence.rendering.documents.paper import Wear, turned, worn
@@ -54,7 +55,7 @@ class TableSample(NamedTuple):
     cells: Tensor
     """(N, 4): left, top, right, bottom of the cells, which touch their neighbours."""
     content: Tensor
-    """(N, 4): of what stands in them; not numbers for empty cells."""
+    """(N, 4): of what stands in them; without area for empty cells."""
     spans: Tensor
     """(N, 4): first row, last row, first column, last column."""
     texts: tuple[str, ...] = ()
@@ -64,7 +65,7 @@ class TableSample(NamedTuple):
     @property
     def filled(self) -> Tensor:
         """(N,): which cells are not empty."""
-        return self.content.isfinite().all(1)
+        return area(self.content) > 0
 
 
 class Cells(NamedTuple):
@@ -145,7 +146,7 @@ def _worn(picture: Image.Image, wear: Wear, source: torch.Generator) -> NDArray[
 def _boxes(table: Table) -> tuple[Tensor, Tensor, Tensor]:
     """Cells, their ink and their spans. A border that is not drawn is what can be told from the ink: the middle of the
     gap between rows, or between columns."""
-    content = torch.tensor([cell.ink or (torch.nan,) * 4 for cell in table.cells])
+    content = torch.tensor([cell.ink or (0.0,) * 4 for cell in table.cells])
     spans = torch.tensor([(c.start_row, c.end_row, c.start_column, c.end_column) for c in table.cells])
     look, heads = table.look, 1 + max((c.end_row for c in table.cells if c.header), default=-1)
     plain = look.rules == "none" and not look.zebra and look.head is None

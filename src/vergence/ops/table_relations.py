@@ -9,6 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from vergence.ops.boxes import area
+
 Axis = Literal["rows", "columns"]
 Relation = Literal["shares", "contains"]
 """Two cells belong together if they share a row, or if the rows of one are all among those of the other: the second
@@ -79,12 +81,13 @@ def sampled_pairs(mates: Tensor, count: int, generator: torch.Generator | None =
 
 def aligned_borders(content: Tensor, spans: Tensor, padding: float = 10.0) -> tuple[Tensor, Tensor]:
     """The borders of columns (columns + 1,) and rows (rows + 1,) from the boxes of what stands in cells (N, 4); a cell
-    that is empty has values that are not numbers.
+    that is empty has a box without area.
 
     A row reaches from the highest top of the cells that begin in it to the lowest bottom of those that end in it, and
     the gap between rows is split in the middle; a gap between columns nearer to the side that texts are aligned to.
     The outer borders are ``padding`` pixels away.
     """
+    content = torch.where((area(content) > 0).unsqueeze(1), content, torch.nan)
     y = _borders(content[:, 1], content[:, 3], spans[:, 0], spans[:, 1], padding, lean=False)
     x = _borders(content[:, 0], content[:, 2], spans[:, 2], spans[:, 3], padding, lean=True)
     return x, y

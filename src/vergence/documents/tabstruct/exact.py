@@ -90,7 +90,7 @@ def truth_is_aligned(_: Evidence) -> float:
         outside = torch.cat([boxes[:, :2] - content[:, :2], content[:, 2:] - boxes[:, 2:]], 1)
         worst = max(worst, float(outside.max().clamp(min=0)))
         if len(spans) > 4:
-            content[0] = torch.nan
+            content[0] = 0
             worst = max(worst, float(aligned_borders(content, spans, 2.0)[0].isnan().sum()))
     return worst
 
