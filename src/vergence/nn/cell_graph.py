@@ -16,6 +16,9 @@ from torch import Tensor, nn
 from vergence.ops.edgeconv import feature_neighbours
 from vergence.ops.table_regions import centre_lines
 
+PAIRS = 4096
+"""Pairs that are classified at a time: what they need stays in a processor's cache."""
+
 
 class VisualLSTM(nn.Module):
     """What a map says along the horizontal and the vertical line through the centre of a cell: the last states of two
@@ -127,9 +130,15 @@ class PairClassifier(nn.Module):
         of_cell, of_partner, of_boxes = weight.split([features.shape[1], features.shape[1], 4], 1)
         moved = F.linear(boxes, of_boxes)
         cell = F.linear(features, of_cell, first.bias + first.weight @ shift) + moved
-        x = cell.unsqueeze(1) + (F.linear(features, of_partner) - moved)
+        partner = F.linear(features, of_partner) - moved
+        rows = max(PAIRS // max(len(features), 1), 1)
+        parts = [self._rest(own.unsqueeze(1) + partner) for own in cell.split(rows)]
+        return torch.cat(parts) if parts else cell.new_zeros(0, 0, 2)
+
+    def _rest(self, x: Tensor) -> Tensor:
+        """What follows the first layer."""
         for layer in list(self.layers)[1:]:
-            x = layer(F.relu_(x) if not torch.is_grad_enabled() else F.relu(x))
+            x = layer(F.relu(x))
         return x
 
 
