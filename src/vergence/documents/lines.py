@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -167,6 +168,10 @@ class Lines:
 
     def __len__(self) -> int:
         return len(self.places)
+
+    def too_long(self, steps: int) -> list[str]:
+        """Texts that no path of this many steps can stand for: equal neighbours need a blank between them."""
+        return [t for t in self.texts if len(t) + sum(a == b for a, b in pairwise(t)) > steps]
 
     def first(self, count: int) -> Lines:
         """The first ``count`` of them."""

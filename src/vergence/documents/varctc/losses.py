@@ -1,4 +1,4 @@
-"""Losses of CTC, Mml-CTC, Var-CTC, EnCTC and smoothed CTC, as sums over steps and means over a batch.
+"""Losses of CTC, Mml-CTC, Var-CTC, EnCTC, EnEs-CTC and smoothed CTC, as sums over steps and means over a batch.
 
 Var-CTC puts the posterior's chance of a blank into the likelihood of a label, which sums over what is blank: that is
 ``log Σ q(b) p(Y | b)``, and by Jensen's inequality at least the expectation ``Σ q(b) log p(Y | b)`` of Eq. 5. It is
@@ -16,6 +16,7 @@ from torch import Tensor
 from vergence.documents.varctc.model import HierarchicalHead, Recogniser
 from vergence.documents.varctc.settings import LossConfig
 from vergence.ops.ctc import needed_steps, negative_log_likelihood, paths
+from vergence.ops.ctc_spacing import spaced_paths
 from vergence.ops.precision import full_precision
 
 
@@ -54,10 +55,16 @@ def likelihood(log_probs: Tensor, targets: Tensor, lengths: Tensor, config: Loss
     own = log_probs[:, fits], targets[fits], all_steps, lengths[fits]
     if not len(all_steps):
         return {"likelihood": log_probs.sum() * 0.0}
-    found = {"likelihood": (1 - config.smoothing) * negative_log_likelihood(*own).sum() / batch}
+    if config.spacing:
+        spaced = spaced_paths(*own, rate=config.spacing)
+        loss, entropy = -spaced.log_likelihood[spaced.log_likelihood.isfinite()], spaced.entropy
+    else:
+        loss = negative_log_likelihood(*own)
+        entropy = paths(*own).entropy if config.entropy else loss
+    found = {"likelihood": (1 - config.smoothing) * loss.sum() / batch}
     if config.smoothing:
         uniform = -log_probs.mean(-1) - math.log(symbols)  # KL(uniform || p)
         found["smoothing"] = config.smoothing * uniform.sum(0).mean()
     if config.entropy:
-        found["entropy"] = -config.entropy * paths(*own).entropy.sum() / batch
+        found["entropy"] = -config.entropy * entropy.sum() / batch
     return found

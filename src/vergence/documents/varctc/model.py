@@ -209,6 +209,13 @@ class Recogniser(nn.Module):
             return log_probs if self.temperature is None else self.temperature(log_probs)
 
 
+def steps_of(config: ModelConfig, width: int) -> int:
+    """The steps that a trunk makes of pictures this wide."""
+    if config.trunk == "resnet":
+        return (width + 3) // 4
+    return width // 4 + (1 if config.padded else -3)
+
+
 def centres(steps: int, width: int) -> Tensor:
     """The column of the picture in the middle of each step's view, (steps,)."""
     return 4 * (torch.arange(steps) + 0.5 + (width // 4 - steps) / 2)
