@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-pytest_plugins = ["durations"]
+pytest_plugins = ["durations", "scheduling"]
 
 settings.register_profile("steady", derandomize=True)  # the same examples every time: CI says what the code is like
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
