@@ -10,6 +10,10 @@ import pytest
 import torch
 from hypothesis import settings
 
+from vergence.data import rendered
+
+rendered.WORTH = 0.1  # seconds: the same small data is asked for again and again
+
 pytest_plugins = ["durations", "scheduling"]
 
 settings.register_profile("steady", derandomize=True)  # the same examples every time: CI says what the code is like
