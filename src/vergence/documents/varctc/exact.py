@@ -231,10 +231,10 @@ def _written_out(model: Recogniser, x: Tensor, lstm: nn.LSTM) -> Tensor:
     pools = {0: nn.MaxPool2d(2, 2), 1: nn.MaxPool2d(2, 2), 3: nn.MaxPool2d(2, (2, 1)), 5: nn.MaxPool2d(2, (2, 1))}
     weights = dict(trunk.named_parameters())
     for number in range(7):
-        own = f"convs.{number}"
+        own = f"convs.{number}.conv"
         x = F.conv2d(x, weights[f"{own}.weight"], weights[f"{own}.bias"], padding=1 if number < 6 else 0)
         if number in (2, 4, 6):
-            x = trunk.norms[str(number)](x)
+            x = trunk.get_submodule(f"convs.{number}.norm")(x)
         x = pools.get(number, nn.Identity())(x.relu())
     y = lstm(x[:, :, 0].permute(2, 0, 1))[0]
     head = model.head

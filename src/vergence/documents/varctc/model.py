@@ -14,11 +14,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vergence.documents.varctc.settings import ModelConfig
+from vergence.nn.convnorm import ConvNorm
 from vergence.ops.ctc import hierarchical
 from vergence.ops.precision import full_precision
 
 HEIGHT = 32
 """Rows of the pictures."""
+SIZES = (3, 3, 3, 3, 3, 3, 2)
+"""Of CRNN's kernels."""
 DEPTHS = (2, 2, 3, 3, 2)
 STRIDES = ((2, 2), (2, 2), (2, 1), (2, 1), (2, 1))
 
@@ -28,21 +31,17 @@ class CRNN(nn.Module):
 
     def __init__(self, channels: tuple[int, ...], dropout: float, padded: bool, norms: Sequence[int]) -> None:
         super().__init__()
-        ends = zip((1, *channels), channels, strict=False)
-        sizes = (3, 3, 3, 3, 3, 3, 2)
+        ends = zip((1, *channels), channels, SIZES, strict=False)
         self.convs = nn.ModuleList(
-            nn.Conv2d(i, o, k, 1, k // 2 * (k > 2)) for (i, o), k in zip(ends, sizes, strict=True)
+            ConvNorm(i, o, k, bias=True, padding=int(k == 3), normed=place in norms)
+            for place, (i, o, k) in enumerate(ends)
         )
-        self.norms = nn.ModuleDict({str(k): nn.BatchNorm2d(channels[k]) for k in norms})
         self.dropout, self.side, self.outputs = dropout, int(padded), channels[-1]
 
     def forward(self, x: Tensor) -> Tensor:
         """Pictures (B, 1, 32, W) to (B, C, T)."""
         for number, conv in enumerate(self.convs):
             x = conv(x)
-            if str(number) in self.norms:
-                x = self.norms[str(number)](x)
-            x = F.relu(x)
             if number < 2:
                 x = F.max_pool2d(x, 2)
             elif number in (3, 5):

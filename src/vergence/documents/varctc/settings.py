@@ -186,8 +186,9 @@ PRESETS = {
     ),
     "starter": Config(
         STARTER,
-        data=Texts(width=0, embedded="lines", count=10_000, held_out=300, wide=320, augment=True, unknown="refuse"),
-        train=Training(steps=3_600, batch=24, evaluate_every=0, log_every=20,
+        data=Texts(width=0, embedded="lines", count=16_000, held_out=300, wide=320, augment=True, unknown="refuse",
+                   fonts="more"),
+        train=Training(steps=4_800, batch=24, evaluate_every=0, log_every=20,
                        optimiser=Optimiser("adam", lr=3e-3, clip=5.0, schedule=Schedule("cosine", warmup=100,
                                                                                         floor=0.02))),
     ),
@@ -260,8 +261,9 @@ SETTINGS = Settings(
         "print": Starter(
             "printed lines of Latin letters, digits and punctuation",
             data=(
-                "10,000 rendered lines of 1 to 7 words, invented words, numbers, dates and symbols, in DejaVu, "
-                "Computer Modern and STIX, worn; test lines are set in Computer Modern Sans, which training has not"
+                "16,000 rendered lines of 1 to 7 words, invented words, numbers, dates and symbols, in DejaVu, "
+                "Computer Modern, STIX, Lato, Manrope, Source Sans, Source Serif and Caladea, worn; test lines are "
+                "set in Computer Modern Sans, which training has not"
             ),
         ),
     },
