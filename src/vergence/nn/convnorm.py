@@ -17,8 +17,8 @@ BAND = 2_500_000
 
 
 class ConvNorm(nn.Module):
-    """A convolution, its batch norm (if ``normed``) and, if ``rectified``, a ReLU. The default ``padding`` keeps the size
-    of a map.
+    """A convolution, its batch norm (if ``normed``) and, if ``rectified``, a ReLU. Without a ``padding`` the size of a
+    map is kept.
 
     In evaluation the norm is folded into the kernel, which is kept until the weights change; on a CPU in float32, wide
     3 x 3 kernels go through Winograd's transform."""

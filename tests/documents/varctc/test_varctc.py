@@ -15,11 +15,10 @@ from vergence.core.errors import VergenceError
 from vergence.core.progress import Progress
 from vergence.documents import layouts
 from vergence.documents.lines import Alphabet
-from vergence.documents.reader import word_spans
-from vergence.documents.varctc.losses import losses
-from vergence.documents.varctc.model import build, centres, steps_of
+from vergence.documents.protocol import alignment
+from vergence.documents.reader import centres, word_spans
+from vergence.documents.varctc.model import build, steps_of
 from vergence.documents.varctc.predict import read_upright
-from vergence.documents.varctc.protocol import alignment
 from vergence.documents.varctc.settings import SETTINGS, VARIANTS, Inputs, LossConfig, ModelConfig
 
 TEST = ModelConfig(alphabet=" abc", channels=(3, 4, 4, 4, 5, 5, 6), hidden=4, dropout=0.0, embedding=3)
@@ -31,7 +30,7 @@ def test_every_loss_has_finite_gradients(variant):
     torch.manual_seed(0)
     model = build(config.model)
     targets = torch.tensor([[3, 3, 4, -1], [5, 6, 7, 8]])
-    found = losses(model, torch.randn(2, 1, 32, 100), targets, torch.tensor([3, 4]), config.loss)
+    found = model.losses(torch.randn(2, 1, 32, 100), targets, torch.tensor([3, 4]), config.loss)
     sum(found.values()).backward()
     missing = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.isfinite().all()]
     assert missing == []
@@ -40,7 +39,7 @@ def test_every_loss_has_finite_gradients(variant):
 
 def test_a_batch_of_labels_that_do_not_fit_is_no_loss():
     model = build(ModelConfig(alphabet="ab", channels=(3,) * 7, hidden=3, head="mml"))
-    found = losses(model, torch.zeros(1, 1, 32, 32), torch.ones(1, 9).long(), torch.tensor([9]), LossConfig())
+    found = model.losses(torch.zeros(1, 1, 32, 32), torch.ones(1, 9).long(), torch.tensor([9]), LossConfig())
     assert float(found["likelihood"].detach()) == 0
 
 

@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.documents.varctc.settings import ModelConfig
+from vergence.documents.likelihood import bernoulli_kl, likelihood
+from vergence.documents.varctc.settings import LossConfig, ModelConfig
 from vergence.nn.convnorm import ConvNorm
 from vergence.ops.ctc import hierarchical
 from vergence.ops.precision import full_precision
@@ -199,6 +200,27 @@ class Recogniser(nn.Module):
         with full_precision(maps):
             return self.recurrent(maps.permute(2, 0, 1).to(self.recurrent.weight_ih_l0.dtype))
 
+    def losses(self, images: Tensor, targets: Tensor, lengths: Tensor, config: LossConfig) -> dict[str, Tensor]:
+        """Named losses of pictures (B, 1, 32, W) with labels (B, L), padded with -1, of ``lengths`` (B,).
+
+        Var-CTC puts the posterior's chance of a blank into the likelihood of a label, which sums over what is blank:
+        that is ``log Σ q(b) p(Y | b)``, and by Jensen's inequality at least the expectation ``Σ q(b) log p(Y | b)`` of
+        Eq. 5. It is what the paper computes, and not a lower bound of the likelihood.
+        """
+        more = {"entropy": config.entropy, "spacing": config.spacing, "smoothing": config.smoothing}
+        features = self.features(images)
+        with full_precision(features):
+            if self.posterior is not None:
+                assert isinstance(self.head, HierarchicalHead)
+                odds = self.posterior(features, targets, lengths)
+                found = likelihood(self.head(features, odds), targets, lengths, **more)
+                divergence = bernoulli_kl(odds, self.head.odds(features)).sum(0).mean()
+                return {**found, "divergence": config.kl * divergence}
+            log_probs = self.head(features)
+            if self.temperature is not None:
+                log_probs = self.temperature(log_probs)
+            return likelihood(log_probs, targets, lengths, **more)
+
     def forward(self, images: Tensor) -> Tensor:
         """Pictures (B, 1, 32, W) to log probabilities (T, B, 1 + symbols), the blank first. Test time uses the prior
         alone: the posterior would know the answer."""
@@ -213,11 +235,6 @@ def steps_of(config: ModelConfig, width: int) -> int:
     if config.trunk == "resnet":
         return (width + 3) // 4
     return width // 4 + (1 if config.padded else -3)
-
-
-def centres(steps: int, width: int) -> Tensor:
-    """The column of the picture in the middle of each step's view, (steps,)."""
-    return 4 * (torch.arange(steps) + 0.5 + (width // 4 - steps) / 2)
 
 
 def build(config: ModelConfig) -> Recogniser:
