@@ -23,7 +23,7 @@ from vergence.rendering.documents.typeset import Line, Style, line, random_style
 from vergence.rendering.things import choice, uniform
 
 Kind = Literal["words", "numbers", "lines"]
-CODE = ("vergence.documents.printed", "vergence.rendering.documents")
+CODE = (__name__, *(f"vergence.rendering.documents.{name}" for name in ("fonts", "paper", "text", "typeset")))
 TIMES = tuple(face for face in HELD_OUT if face.file.startswith("STIX"))
 """Held-out faces that lines for starter weights use: with them, the narrow sans serif alone is held out."""
 NARROW = tuple(face for face in HELD_OUT if face not in TIMES)
@@ -111,7 +111,7 @@ def _line(source: torch.Generator, split: str, height: int, width: int, wear: fl
 
 def _style(source: torch.Generator, own: str, split: str, more: bool) -> Style:
     """As random styles are, from more families: Times-like faces too, and the narrow sans serif for test alone."""
-    style = random_style(source, own, (12, 36))
+    style = random_style(source, own, (12, 44))
     faces: tuple[Face, ...] = NARROW if split == "test" else (*TRAINING, *TIMES, *(MORE if more else TIMES))
     faces = tuple(face for face in faces if covers(face, own)) or TIMES
     return Style(faces[choice(source, len(faces))], style.size, style.ink, style.paper, style.spacing)

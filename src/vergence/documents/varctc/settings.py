@@ -188,7 +188,7 @@ PRESETS = {
         STARTER,
         data=Texts(width=0, embedded="lines", count=16_000, held_out=300, wide=320, augment=True, unknown="refuse",
                    fonts="more"),
-        train=Training(steps=4_800, batch=24, evaluate_every=0, log_every=20,
+        train=Training(steps=6_000, batch=24, evaluate_every=0, log_every=20,
                        optimiser=Optimiser("adam", lr=3e-3, clip=5.0, schedule=Schedule("cosine", warmup=100,
                                                                                         floor=0.02))),
     ),
