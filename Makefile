@@ -29,7 +29,7 @@ endif
 # Another build was here before: pip would take the version for the same thing.
 SWITCH := $(if $(wildcard $(STAMP)),,$(if $(wildcard $(VENV)/.ready-*),--force-reinstall))
 
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadscope
 # The first line of a selection names systems, the others are tests; nothing selected is nothing to do.
 SELECTED = systems="$$(head -1 $(VENV)/selection)"; tests="$$(tail -n +2 $(VENV)/selection)"; \
 	if [ -z "$$tests" ]; then echo "no test is concerned"; \

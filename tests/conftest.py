@@ -10,7 +10,11 @@ import pytest
 import torch
 from hypothesis import settings
 
-pytest_plugins = ["durations"]
+from vergence.data import rendered
+
+rendered.WORTH = 0.1  # seconds: the same small data is asked for again and again
+
+pytest_plugins = ["durations", "scheduling"]
 
 settings.register_profile("steady", derandomize=True)  # the same examples every time: CI says what the code is like
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))

@@ -222,7 +222,7 @@ def test_pictures_are_taken_as_paths_arrays_tensors_and_pil_alike(tmp_path):
     given = [tmp_path / "a.png", pixels, tensor, Image.fromarray(pixels), pixels / 255, tensor.float() / 255]
     result = vergence.predict(model, images=given, points=[[30, 25]])
     assert result.scores.shape == (6, 2)
-    assert (result.scores - result.scores[0]).abs().max() == 0
+    assert (result.scores - result.scores[0]).abs().max() < 1e-6  # a place in a batch may round differently
     saved = result.save(tmp_path / "out")
     assert {a.kind for a in saved} == {"table", "image"}
     assert result._repr_png_().startswith(b"\x89PNG")

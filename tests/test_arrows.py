@@ -1,6 +1,7 @@
 """Arrows point one way: every layer knows only those below it, and no system knows another."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,17 +54,22 @@ def modules():
     return sorted(p for p in ROOT.rglob("*.py") if p.name != "__main__.py")
 
 
+@cache
+def nodes(path):
+    """All of a file's syntax, parsed once."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def imported(path):
     """The Vergence modules a file names in imports, lazy ones too (not those for type checkers)."""
     found = set()
-    tree = ast.parse(path.read_text())
     skipped = {
         id(node)
-        for block in ast.walk(tree)
+        for block in nodes(path)
         if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test)
         for node in ast.walk(block)
     }
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Import):
@@ -132,9 +138,9 @@ OWN_BYTES = {
 }
 
 
-def decoders(tree):
+def decoders(syntax):
     """The decoding calls of a file, as they are written; a bare name counts as the end of a dotted one."""
-    for node in ast.walk(tree):
+    for node in syntax:
         if isinstance(node, ast.Call):
             written = ast.unparse(node.func)
             yield from (call for call in DECODERS if written == call or written.endswith(f".{call}"))
@@ -144,13 +150,13 @@ def decoders(tree):
 def test_only_the_reading_layer_decodes(path):
     place = path.relative_to(ROOT).as_posix()
     if not place.startswith("reading/"):
-        assert set(decoders(ast.parse(path.read_text()))) - OWN_BYTES.get(place, set()) == set()
+        assert set(decoders(nodes(path))) - OWN_BYTES.get(place, set()) == set()
 
 
 def test_the_check_for_decoders_can_fail():
-    assert set(decoders(ast.parse("x = scipy.io.loadmat(path)"))) == {"loadmat"}
-    assert set(decoders(ast.parse("import numpy as np\nnp.load(path)"))) == {"np.load"}
-    assert set(decoders(ast.parse("catalogue.load(name)"))) == set()
+    assert set(decoders(ast.walk(ast.parse("x = scipy.io.loadmat(path)")))) == {"loadmat"}
+    assert set(decoders(ast.walk(ast.parse("import numpy as np\nnp.load(path)")))) == {"np.load"}
+    assert set(decoders(ast.walk(ast.parse("catalogue.load(name)")))) == set()
 
 
 def test_layers_have_an_order_and_every_module_is_in_one():

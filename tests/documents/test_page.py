@@ -46,6 +46,18 @@ def test_a_level_page_is_left_alone():
     assert find_skew(inked(picture), 5.0) == 0
 
 
+@pytest.mark.parametrize("size", [14, 24, 40, 64])
+def test_commas_and_what_follows_them_stay_in_their_line(size):
+    font, texts = opened(Face("DejaVuSans", "sans"), size), ["pay, quoting, Q/7;", "Ms Whitfield,", "a, b, j, q."]
+    own = Image.new("RGB", (int(font.getlength(texts[0])) + 60, 6 * size), "white")
+    for k, text in enumerate(texts):
+        ImageDraw.Draw(own).text((20, size * (0.7 + 1.6 * k)), text, (20, 20, 20), font)
+    found = find_lines(torch.from_numpy(np.array(own)).permute(2, 0, 1))
+    assert len(found.lines) == 3
+    for box, text in zip(found.lines, texts, strict=True):
+        assert abs(box.right - (20 + font.getlength(text))) < 0.4 * size
+
+
 def test_columns_are_read_one_after_the_other():
     places = [(10, y) for y in (20, 60, 100)] + [(260, y) for y in (22, 62, 102)]
     found = find_lines(page([f"text {k} here" for k in range(6)], places))

@@ -19,11 +19,13 @@ def normal(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.fixture(params=["fused", "plain"])
+@pytest.fixture(params=["fused", "plain", "whole"])
 def ways(request, monkeypatch):
-    """With and without PyTorch's fused convolutions."""
+    """With and without PyTorch's fused convolutions, and on a processor that has none for bfloat16."""
     if request.param == "plain":
         monkeypatch.setattr(module, "fused", lambda: None)
+    elif request.param == "whole":
+        monkeypatch.setattr(module, "halves", lambda: False)
     elif module.fused() is None:
         pytest.skip("this PyTorch has no fused convolutions")
 

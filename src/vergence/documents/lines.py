@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,7 +96,9 @@ class Alphabet:
         return "".join(self.symbols[number - 1] for number in label)
 
 
-def labels(texts: Sequence[str], alphabet: Alphabet, unknown: Unknown) -> tuple[list[int], list[str]]:
+def labels(
+    texts: Sequence[str], alphabet: Alphabet, unknown: Unknown, origin: str = "the data"
+) -> tuple[list[int], list[str]]:
     """The places of the texts that can be used, and the texts in the alphabet; empty texts cannot."""
     known = set(alphabet.symbols)
     places, plain, refused = [], [], []
@@ -115,7 +118,10 @@ def labels(texts: Sequence[str], alphabet: Alphabet, unknown: Unknown) -> tuple[
     if refused:
         raise Several(refused)
     if not places:
-        raise VergenceError(f"none of the {len(texts)} texts has characters of the alphabet alone")
+        raise VergenceError(
+            f"none of the {len(texts)} texts of {origin} has characters of the alphabet alone: "
+            f"{alphabet.symbols[:40]!r}"
+        )
     return places, plain
 
 
@@ -161,12 +167,19 @@ class Lines:
     """Stretch, shift and blur at random while training."""
 
     @classmethod
-    def of(cls, data: Any, alphabet: Alphabet, unknown: Unknown, height: int, width: int, augment: bool) -> Lines:
-        places, texts = labels(data.texts, alphabet, unknown)
+    def of(
+        cls, data: Any, alphabet: Alphabet, unknown: Unknown, height: int, width: int, augment: bool,
+        origin: str = "the data",
+    ) -> Lines:  # fmt: skip
+        places, texts = labels(data.texts, alphabet, unknown, origin)
         return cls(data, alphabet, tuple(places), tuple(texts), height, width, augment)
 
     def __len__(self) -> int:
         return len(self.places)
+
+    def too_long(self, steps: int) -> list[str]:
+        """Texts that no path of this many steps can stand for: equal neighbours need a blank between them."""
+        return [t for t in self.texts if len(t) + sum(a == b for a, b in pairwise(t)) > steps]
 
     def first(self, count: int) -> Lines:
         """The first ``count`` of them."""

@@ -25,6 +25,12 @@ SURE = 1.03
 """How much sharper the profile of rows must be for a page to be turned."""
 APART = 2.2
 """Letters farther apart than this many heights are in different lines, such as columns of a table."""
+FEW = 3
+"""Pieces of a chain that may be a part of another line."""
+NEAR = 8
+"""Letters that tell how high a line is at a place."""
+BELOW = 0.45
+"""Share of the letters' height by which tails and commas reach below a line, and accents above it."""
 LARGEST = 4000
 """Pieces of ink that are looked at, the largest first."""
 
@@ -163,7 +169,7 @@ def _lines(ink: Mask) -> list[LineBox]:
     letters &= (tall >= 0.45 * typical) & (tall <= 3.2 * typical)
     order = np.argsort(-sizes)[:LARGEST]
     kept = [i for i in order if letters[i]]
-    lines = _chained(every[sorted(kept, key=lambda i: every[i, 0])], typical)
+    lines = _gathered(_chained(every[sorted(kept, key=lambda i: every[i, 0])], typical))
     marks = [i for i in order if not letters[i] and tall[i] < typical and wide[i] < 1.3 * typical and sizes[i] >= 2]
     boxes = _boxed(lines, every[marks])
     usual = float(np.median([box.bottom - box.top for box in boxes]))
@@ -190,6 +196,33 @@ def _chained(letters: NDArray[Any], typical: float) -> list[NDArray[Any]]:
         else:
             best.append(letter)
     return [np.array(line) for line in lines]
+
+
+def _gathered(lines: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Lines without chains of a few pieces that are a part of another: a large comma, and the letter that followed it
+    rather than its own line."""
+    order = sorted(range(len(lines)), key=lambda k: len(lines[k]))
+    result: dict[int, NDArray[Any]] = dict(enumerate(lines))
+    for number in order:
+        own = result[number]
+        if len(own) > FEW:
+            break
+        left, top, right, bottom = _around(own)
+        for other, line in result.items():
+            if other == number or len(line) <= len(own):
+                continue
+            near = line[np.argsort(np.abs((line[:, 0] + line[:, 2] - left - right) / 2))[:NEAR]]
+            high, low = float(np.median(near[:, 1])), float(np.median(near[:, 3]))
+            tall = low - high
+            shared = min(bottom, low + BELOW * tall) - max(top, high - BELOW * tall)
+            ends = _around(line)
+            within = left < ends[2] + tall and right > ends[0] - tall
+            if within and shared > 0.7 * (bottom - top) and bottom > high + tall / 3:
+                both = np.concatenate([line, own])
+                result[other] = both[both[:, 0].argsort(kind="stable")]
+                del result[number]
+                break
+    return list(result.values())
 
 
 def _boxed(lines: Sequence[NDArray[Any]], marks: NDArray[Any]) -> list[LineBox]:

@@ -17,13 +17,13 @@ from vergence.core.seeding import generator
 from vergence.data.rendered import rendered
 from vergence.documents.lines import TextSample
 from vergence.rendering.documents import text
-from vergence.rendering.documents.fonts import HELD_OUT, TRAINING, Face, covers
+from vergence.rendering.documents.fonts import HELD_OUT, MORE, TRAINING, Face, covers
 from vergence.rendering.documents.paper import Wear, turned, worn
 from vergence.rendering.documents.typeset import Line, Style, line, random_style
 from vergence.rendering.things import choice, uniform
 
 Kind = Literal["words", "numbers", "lines"]
-CODE = ("vergence.documents.printed", "vergence.rendering.documents")
+CODE = (__name__, *(f"vergence.rendering.documents.{name}" for name in ("fonts", "paper", "text", "typeset")))
 TIMES = tuple(face for face in HELD_OUT if face.file.startswith("STIX"))
 """Held-out faces that lines for starter weights use: with them, the narrow sans serif alone is held out."""
 NARROW = tuple(face for face in HELD_OUT if face not in TIMES)
@@ -55,11 +55,11 @@ class Printed:
         )
 
 
-def printed(kind: Kind, count: int, split: str, height: int, width: int, wear: float) -> Printed:
-    """Rendered words of 2 to 8 characters, stretched to ``width``; or lines, up to ``width`` columns wide. Fonts of the
-    test are not those of training."""
-    asked = {"kind": kind, "count": count, "split": split, "size": (height, width), "wear": wear}
-    tensors = rendered(f"printed-{kind}", asked, CODE, lambda: _render(kind, count, split, height, width, wear))
+def printed(kind: Kind, count: int, split: str, height: int, width: int, wear: float, more: bool = False) -> Printed:
+    """Rendered words of 2 to 8 characters, stretched to ``width``; or lines, up to ``width`` columns wide, with
+    ``more`` fonts than those that always come along. Fonts of the test are not those of training."""
+    asked = {"kind": kind, "count": count, "split": split, "size": (height, width), "wear": wear, "more": more}
+    tensors = rendered(f"printed-{kind}", asked, CODE, lambda: _render(kind, count, split, height, width, wear, more))
     codes, texts, at = tensors["codes"].tolist(), [], 0
     for length in tensors["lengths"].tolist():
         texts.append("".join(map(chr, codes[at : at + length])))
@@ -67,14 +67,14 @@ def printed(kind: Kind, count: int, split: str, height: int, width: int, wear: f
     return Printed(tensors["images"], tensors["widths"], tuple(texts), tensors["extents"])
 
 
-def _render(kind: Kind, count: int, split: str, height: int, width: int, wear: float) -> dict[str, Tensor]:
+def _render(kind: Kind, count: int, split: str, height: int, width: int, wear: float, more: bool) -> dict[str, Tensor]:
     images = np.zeros((count, height, width), np.uint8)
     extents = torch.full((count, LONGEST, 2), torch.nan, dtype=torch.float16)
     widths, texts = [], []
     for number in range(count):
         source = generator("printed", kind, split, number)
         drawn, own, places = _word(source, kind, split, height, width, wear) if kind != "lines" else _line(
-            source, split, height, width, wear
+            source, split, height, width, wear, more
         )  # fmt: skip
         images[number, :, : drawn.shape[1]] = drawn
         extents[number, : len(own)] = torch.from_numpy(places).half()
@@ -99,9 +99,9 @@ def _word(source: torch.Generator, kind: Kind, split: str, height: int, width: i
     return _photographed(source, own, style, height, lambda _: width, wear)
 
 
-def _line(source: torch.Generator, split: str, height: int, width: int, wear: float) -> Picture:
+def _line(source: torch.Generator, split: str, height: int, width: int, wear: float, more: bool) -> Picture:
     own = sentence(source)
-    style = _style(source, own, split)
+    style = _style(source, own, split, more)
     while True:
         drawn = _photographed(source, own, style, height, lambda ratio: round(ratio * height), wear)
         if drawn[0].shape[1] <= width:
@@ -109,10 +109,10 @@ def _line(source: torch.Generator, split: str, height: int, width: int, wear: fl
         own = own[: int(len(own) * 0.97 * width / drawn[0].shape[1])].strip() or "-"
 
 
-def _style(source: torch.Generator, own: str, split: str) -> Style:
+def _style(source: torch.Generator, own: str, split: str, more: bool) -> Style:
     """As random styles are, from more families: Times-like faces too, and the narrow sans serif for test alone."""
-    style = random_style(source, own, (12, 36))
-    faces: tuple[Face, ...] = NARROW if split == "test" else (*TRAINING, *TIMES, *TIMES)
+    style = random_style(source, own, (12, 44))
+    faces: tuple[Face, ...] = NARROW if split == "test" else (*TRAINING, *TIMES, *(MORE if more else TIMES))
     faces = tuple(face for face in faces if covers(face, own)) or TIMES
     return Style(faces[choice(source, len(faces))], style.size, style.ink, style.paper, style.spacing)
 

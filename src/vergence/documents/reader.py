@@ -122,6 +122,11 @@ def one_line(picture: Tensor) -> Page:
     return Page(picture, 0.0, ink, (whole_line(ink),) if ink.any() else ())
 
 
+def centres(steps: int, width: int) -> Tensor:
+    """The column of the picture in the middle of each step's view, (steps,)."""
+    return 4 * (torch.arange(steps) + 0.5 + (width // 4 - steps) / 2)
+
+
 def word_spans(path: Sequence[int], alphabet: Alphabet) -> list[tuple[int, int]]:
     """Steps, from the first to before the last, of the words of a path: what lies between its spaces."""
     space = alphabet.symbols.find(" ") + 1

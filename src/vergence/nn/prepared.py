@@ -43,6 +43,11 @@ def halves() -> bool:
     return fused() is not None and bool(able())
 
 
+def _fuses(x: Tensor) -> bool:
+    """Whether fused convolutions take images of this type: bfloat16 needs a processor that has it."""
+    return fused() is not None and (x.dtype != torch.bfloat16 or halves())
+
+
 class Prepared:
     """Images (B, I, H, W) convolved by a kernel (O, I, k, k) with a bias: (B, O, H', W'), channels last in memory.
 
@@ -65,7 +70,7 @@ class Prepared:
             out = tiled_convolution(x.to(self.tiles.dtype), self.tiles, self.bias, padding)
             # Cropping tiles at the border leaves a strided view: the ReLU also makes it contiguous.
             return (torch.relu(out) if rectified else out).to(x.dtype)
-        if fused() is None:
+        if not _fuses(x):
             return _rectified(F.conv2d(x, *self._typed(x), self.stride, padding), rectified)
         after = "relu" if rectified else "none"
         result: Tensor = fused()._convolution_pointwise(x, *self._weights(x, padding), after, [], "")
@@ -78,7 +83,7 @@ class Prepared:
             kernel, bias = self._typed(x)
             summed = add_pointwise(out, x, kernel.flatten(1))  # oneDNN is slow at it for some sizes
             return summed if bias is None else summed.add_(bias.view(-1, 1, 1))
-        if fused() is None or self.tiles is not None:
+        if self.tiles is not None or not _fuses(x):
             return _rectified(out.add_(self._made(x, padding, rectified=False)), rectified)
         after = "relu" if rectified else None
         result: Tensor = fused()._convolution_pointwise_.binary(

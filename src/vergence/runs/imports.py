@@ -31,13 +31,16 @@ def _imported(path: Path, root: Path) -> frozenset[Path]:
     return frozenset(file for module, name in _named(path, root) for file in _files(module, name, root))
 
 
-def _named(path: Path, root: Path) -> Iterator[tuple[str, str]]:
+@cache
+def _named(path: Path, root: Path) -> tuple[tuple[str, str], ...]:
     """Imported modules of the package, each with one imported name ("" for the module itself)."""
+    named = list[tuple[str, str]]()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names if _inside(alias.name, root))
+            named += [(alias.name, "") for alias in node.names if _inside(alias.name, root)]
         elif isinstance(node, ast.ImportFrom) and node.module and _inside(node.module, root):
-            yield from ((node.module, alias.name) for alias in node.names)
+            named += [(node.module, alias.name) for alias in node.names]
+    return tuple(named)
 
 
 def _inside(module: str, root: Path) -> bool:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -96,7 +96,16 @@ def first_seeds(needs: Iterable[Needs]) -> list[Needs]:
 def read(folder: Path) -> TraceFile:
     """The trace file of a folder; empty if there is none."""
     path = folder / FILE
-    return from_json(TraceFile, read_json(path), str(path)) if path.exists() else TraceFile()
+    if not path.exists():
+        return TraceFile()
+    stat = path.stat()
+    return _parsed(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=8)
+def _parsed(path: Path, modified: int, size: int) -> TraceFile:
+    """A trace file as it was at a time: every claim of a system asks for the same one."""
+    return from_json(TraceFile, read_json(path), str(path))
 
 
 def make(system: str, needs: Sequence[Needs], jobs: int, progress: Progress) -> dict[str, Trace]:

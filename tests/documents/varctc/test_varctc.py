@@ -9,14 +9,16 @@ from PIL import Image
 
 import vergence
 from documents.varctc import fixtures
+from vergence import catalogue
+from vergence.contract.context import Context
 from vergence.core.errors import VergenceError
+from vergence.core.progress import Progress
 from vergence.documents import layouts
 from vergence.documents.lines import Alphabet
-from vergence.documents.reader import word_spans
-from vergence.documents.varctc.losses import losses
-from vergence.documents.varctc.model import build, centres
+from vergence.documents.protocol import alignment
+from vergence.documents.reader import centres, word_spans
+from vergence.documents.varctc.model import build, steps_of
 from vergence.documents.varctc.predict import read_upright
-from vergence.documents.varctc.protocol import alignment
 from vergence.documents.varctc.settings import SETTINGS, VARIANTS, Inputs, LossConfig, ModelConfig
 
 TEST = ModelConfig(alphabet=" abc", channels=(3, 4, 4, 4, 5, 5, 6), hidden=4, dropout=0.0, embedding=3)
@@ -28,7 +30,7 @@ def test_every_loss_has_finite_gradients(variant):
     torch.manual_seed(0)
     model = build(config.model)
     targets = torch.tensor([[3, 3, 4, -1], [5, 6, 7, 8]])
-    found = losses(model, torch.randn(2, 1, 32, 100), targets, torch.tensor([3, 4]), config.loss)
+    found = model.losses(torch.randn(2, 1, 32, 100), targets, torch.tensor([3, 4]), config.loss)
     sum(found.values()).backward()
     missing = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.isfinite().all()]
     assert missing == []
@@ -37,7 +39,7 @@ def test_every_loss_has_finite_gradients(variant):
 
 def test_a_batch_of_labels_that_do_not_fit_is_no_loss():
     model = build(ModelConfig(alphabet="ab", channels=(3,) * 7, hidden=3, head="mml"))
-    found = losses(model, torch.zeros(1, 1, 32, 32), torch.ones(1, 9).long(), torch.tensor([9]), LossConfig())
+    found = model.losses(torch.zeros(1, 1, 32, 32), torch.ones(1, 9).long(), torch.tensor([9]), LossConfig())
     assert float(found["likelihood"].detach()) == 0
 
 
@@ -71,6 +73,31 @@ def test_steps_look_at_the_middle_of_their_columns():
             change = (model.trunk(image) - model.trunk(torch.zeros_like(image))).abs().sum((0, 1))
         at = centres(len(change), 200)
         assert float((change * at).sum() / change.sum()) == pytest.approx(100, abs=6)
+
+
+@pytest.mark.parametrize("width", [32, 100, 101, 130])
+def test_the_number_of_steps_is_known_beforehand(width):
+    for trunk, padded in (("crnn", False), ("crnn", True), ("resnet", False)):
+        own = ModelConfig(alphabet="a", trunk=trunk, padded=padded, channels=(2,) * 7, stages=(2,) * 5, hidden=2)
+        with torch.device("meta"):
+            assert len(build(own)(torch.zeros(1, 1, 32, width))) == steps_of(own, width)
+
+
+def test_texts_without_a_path_are_named_and_counted(tmp_path):
+    for k, text in enumerate(("hello", "aabbccddeeff", "abcdefghijkl")):
+        fixtures.picture(tmp_path / "train" / f"{k}.png", text)
+    (tmp_path / "train" / "labels.csv").write_text("file,text\n0.png,hello\n1.png,aabbccddeeff\n2.png,abcdefghijkl\n")
+    said = []
+    progress = Progress()
+    progress.say = said.append
+    changes = {"data.source": f"folder:{tmp_path}", "data.width": 64, "model.alphabet": "abcdefghijklo"}
+    ctx = Context(SETTINGS.configure("tiny", None, changes), tmp_path, progress=progress)
+    lines = catalogue.load("varctc").data(ctx, "train")
+    assert lines.too_long(13) == ["aabbccddeeff"]
+    assert said == [
+        "1 of 3 texts need more than the 13 steps of a picture, such as 'aabbccddeeff': their loss would be infinite "
+        "and is left out"
+    ]
 
 
 def test_alignment_of_known_emissions():

@@ -3,6 +3,8 @@
 from reid.picture_layouts import layouts, searched
 
 __all__ = ["layouts"]
+small: dict[str, object] = {}
+"""Changes that make every variant small: none, since a landmark grid needs the width."""
 
 
 def prediction(folder):

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from vergence.contract.benchmark import Contest
 from vergence.core.seeding import generator
-from vergence.documents.varctc.losses import bernoulli_kl, likelihood
+from vergence.documents.likelihood import bernoulli_kl, likelihood
 from vergence.documents.varctc.model import Recogniser, build
-from vergence.documents.varctc.settings import STARTER, LossConfig, ModelConfig
+from vergence.documents.varctc.settings import STARTER, ModelConfig
 from vergence.ops.ctc import Trie, greedy, hierarchical, lexicon_scores, negative_log_likelihood, paths
 
 LINES, WIDTH = 64, 128
@@ -55,11 +55,10 @@ def _loss() -> Contest:
     odds = torch.randn(2, steps, batch, generator=generator("odds"))
     targets = torch.randint(1, symbols + 1, (batch, 16), generator=generator("targets"))
     lengths, counts = torch.full((batch,), 16), torch.full((batch,), steps)
-    config = LossConfig()
 
     def ours() -> None:
         classes, posterior, prior = (x.detach().requires_grad_() for x in (logits[..., 1:], odds[0], odds[1]))
-        found = likelihood(hierarchical(posterior, classes), targets, lengths, config)["likelihood"]
+        found = likelihood(hierarchical(posterior, classes), targets, lengths)["likelihood"]
         (found + bernoulli_kl(posterior, prior).sum(0).mean()).backward()
 
     def plain() -> None:

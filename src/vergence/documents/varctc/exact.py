@@ -13,7 +13,7 @@ from torch.distributions import Bernoulli, kl_divergence
 
 from vergence.contract.claims import Evidence
 from vergence.contract.evidence import apart, apart_with_gradients, filled, noise, uniform
-from vergence.documents.varctc.losses import bernoulli_kl, likelihood, losses
+from vergence.documents.likelihood import bernoulli_kl, likelihood
 from vergence.documents.varctc.model import CRNN, CTCHead, HierarchicalHead, Posterior, Recogniser, Recurrent, build
 from vergence.documents.varctc.settings import LossConfig, ModelConfig
 from vergence.metrics.reading import average_precision, edit_distance, recall_at_precision
@@ -110,8 +110,8 @@ def mml_is_ctc(_: Evidence) -> float:
     """Mml-CTC with the odds and logits of a softmax against CTC with that softmax: the loss, and its gradient."""
     plain = noise(7, 3, 5, seed="softmax").requires_grad_()
     targets, lengths = _padded(((1, 2), (3, 3), (4,)))
-    one = likelihood(hierarchical(*split(plain)), targets, lengths, PLAIN)["likelihood"]
-    other = likelihood(plain.log_softmax(-1), targets, lengths, PLAIN)["likelihood"]
+    one = likelihood(hierarchical(*split(plain)), targets, lengths)["likelihood"]
+    other = likelihood(plain.log_softmax(-1), targets, lengths)["likelihood"]
     return apart_with_gradients(one, other, [plain])
 
 
@@ -121,7 +121,7 @@ def gradient_is_the_slope(_: Evidence) -> float:
     targets, lengths = _padded(((1, 2, 1), (3, 3)))
 
     def value(posterior: Tensor, prior: Tensor, logits: Tensor) -> Tensor:
-        found = likelihood(hierarchical(posterior, logits), targets, lengths, PLAIN)["likelihood"]
+        found = likelihood(hierarchical(posterior, logits), targets, lengths)["likelihood"]
         return found + bernoulli_kl(posterior, prior).sum(0).mean()
 
     off = []
@@ -162,9 +162,9 @@ def equal_posterior_is_mml(_: Evidence) -> float:
     targets, lengths = _padded(((1, 2), (3, 3, 4)))
     images = noise(2, 1, 32, 64, seed="images")
     model.posterior = _Same(model.head)  # type: ignore[assignment]
-    one = losses(model, images, targets, lengths, PLAIN)
+    one = model.losses(images, targets, lengths, PLAIN)
     model.posterior = None
-    other = losses(model, images, targets, lengths, PLAIN)
+    other = model.losses(images, targets, lengths, PLAIN)
     return _worst([abs(float(one["divergence"].detach())), apart(one["likelihood"], other["likelihood"])])
 
 
@@ -202,9 +202,9 @@ def long_labels_are_left_out(_: Evidence) -> float:
     logits = noise(3, 2, 3, seed="logits").requires_grad_()
     targets, lengths = _padded(((1, 2), (1, 1, 2)))
     off = [abs(float(needed_steps(targets.clamp(min=0), lengths)[1]) - 4)]
-    whole = likelihood(logits.log_softmax(-1), targets, lengths, PLAIN)["likelihood"]
-    alone = likelihood(logits[:, :1].log_softmax(-1), targets[:1], lengths[:1], PLAIN)["likelihood"] / 2
-    none = likelihood(logits[:, 1:].log_softmax(-1), targets[1:], lengths[1:], PLAIN)["likelihood"]
+    whole = likelihood(logits.log_softmax(-1), targets, lengths)["likelihood"]
+    alone = likelihood(logits[:, :1].log_softmax(-1), targets[:1], lengths[:1])["likelihood"] / 2
+    none = likelihood(logits[:, 1:].log_softmax(-1), targets[1:], lengths[1:])["likelihood"]
     off += [apart_with_gradients(whole, alone, [logits]), abs(float(none.detach()))]
     aab = (1, 1, 2)
     off += [0.0 if collapse(path) == aab else 1.0 for path in ((1, 0, 1, 2, 0), (1, 1, 0, 1, 2))]
@@ -231,10 +231,10 @@ def _written_out(model: Recogniser, x: Tensor, lstm: nn.LSTM) -> Tensor:
     pools = {0: nn.MaxPool2d(2, 2), 1: nn.MaxPool2d(2, 2), 3: nn.MaxPool2d(2, (2, 1)), 5: nn.MaxPool2d(2, (2, 1))}
     weights = dict(trunk.named_parameters())
     for number in range(7):
-        own = f"convs.{number}"
+        own = f"convs.{number}.conv"
         x = F.conv2d(x, weights[f"{own}.weight"], weights[f"{own}.bias"], padding=1 if number < 6 else 0)
         if number in (2, 4, 6):
-            x = trunk.norms[str(number)](x)
+            x = trunk.get_submodule(f"convs.{number}.norm")(x)
         x = pools.get(number, nn.Identity())(x.relu())
     y = lstm(x[:, :, 0].permute(2, 0, 1))[0]
     head = model.head

@@ -13,12 +13,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vergence.documents.varctc.settings import ModelConfig
+from vergence.documents.likelihood import bernoulli_kl, likelihood
+from vergence.documents.varctc.settings import LossConfig, ModelConfig
+from vergence.nn.convnorm import ConvNorm
 from vergence.ops.ctc import hierarchical
 from vergence.ops.precision import full_precision
 
 HEIGHT = 32
 """Rows of the pictures."""
+SIZES = (3, 3, 3, 3, 3, 3, 2)
+"""Of CRNN's kernels."""
 DEPTHS = (2, 2, 3, 3, 2)
 STRIDES = ((2, 2), (2, 2), (2, 1), (2, 1), (2, 1))
 
@@ -28,21 +32,17 @@ class CRNN(nn.Module):
 
     def __init__(self, channels: tuple[int, ...], dropout: float, padded: bool, norms: Sequence[int]) -> None:
         super().__init__()
-        ends = zip((1, *channels), channels, strict=False)
-        sizes = (3, 3, 3, 3, 3, 3, 2)
+        ends = zip((1, *channels), channels, SIZES, strict=False)
         self.convs = nn.ModuleList(
-            nn.Conv2d(i, o, k, 1, k // 2 * (k > 2)) for (i, o), k in zip(ends, sizes, strict=True)
+            ConvNorm(i, o, k, bias=True, padding=int(k == 3), normed=place in norms)
+            for place, (i, o, k) in enumerate(ends)
         )
-        self.norms = nn.ModuleDict({str(k): nn.BatchNorm2d(channels[k]) for k in norms})
         self.dropout, self.side, self.outputs = dropout, int(padded), channels[-1]
 
     def forward(self, x: Tensor) -> Tensor:
         """Pictures (B, 1, 32, W) to (B, C, T)."""
         for number, conv in enumerate(self.convs):
             x = conv(x)
-            if str(number) in self.norms:
-                x = self.norms[str(number)](x)
-            x = F.relu(x)
             if number < 2:
                 x = F.max_pool2d(x, 2)
             elif number in (3, 5):
@@ -200,6 +200,27 @@ class Recogniser(nn.Module):
         with full_precision(maps):
             return self.recurrent(maps.permute(2, 0, 1).to(self.recurrent.weight_ih_l0.dtype))
 
+    def losses(self, images: Tensor, targets: Tensor, lengths: Tensor, config: LossConfig) -> dict[str, Tensor]:
+        """Named losses of pictures (B, 1, 32, W) with labels (B, L), padded with -1, of ``lengths`` (B,).
+
+        Var-CTC puts the posterior's chance of a blank into the likelihood of a label, which sums over what is blank:
+        that is ``log Σ q(b) p(Y | b)``, and by Jensen's inequality at least the expectation ``Σ q(b) log p(Y | b)`` of
+        Eq. 5. It is what the paper computes, and not a lower bound of the likelihood.
+        """
+        more = {"entropy": config.entropy, "spacing": config.spacing, "smoothing": config.smoothing}
+        features = self.features(images)
+        with full_precision(features):
+            if self.posterior is not None:
+                assert isinstance(self.head, HierarchicalHead)
+                odds = self.posterior(features, targets, lengths)
+                found = likelihood(self.head(features, odds), targets, lengths, **more)
+                divergence = bernoulli_kl(odds, self.head.odds(features)).sum(0).mean()
+                return {**found, "divergence": config.kl * divergence}
+            log_probs = self.head(features)
+            if self.temperature is not None:
+                log_probs = self.temperature(log_probs)
+            return likelihood(log_probs, targets, lengths, **more)
+
     def forward(self, images: Tensor) -> Tensor:
         """Pictures (B, 1, 32, W) to log probabilities (T, B, 1 + symbols), the blank first. Test time uses the prior
         alone: the posterior would know the answer."""
@@ -209,9 +230,11 @@ class Recogniser(nn.Module):
             return log_probs if self.temperature is None else self.temperature(log_probs)
 
 
-def centres(steps: int, width: int) -> Tensor:
-    """The column of the picture in the middle of each step's view, (steps,)."""
-    return 4 * (torch.arange(steps) + 0.5 + (width // 4 - steps) / 2)
+def steps_of(config: ModelConfig, width: int) -> int:
+    """The steps that a trunk makes of pictures this wide."""
+    if config.trunk == "resnet":
+        return (width + 3) // 4
+    return width // 4 + (1 if config.padded else -3)
 
 
 def build(config: ModelConfig) -> Recogniser:

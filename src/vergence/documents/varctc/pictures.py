@@ -14,8 +14,9 @@ from vergence.contract.context import Context
 from vergence.contract.inputs import Artifact
 from vergence.core.files import replacing
 from vergence.documents.lines import Lines
-from vergence.documents.varctc.model import Recogniser, centres
-from vergence.documents.varctc.protocol import Recognised, recognised
+from vergence.documents.protocol import Recognised, recognised
+from vergence.documents.reader import centres
+from vergence.documents.varctc.model import Recogniser
 from vergence.documents.varctc.settings import SETTINGS
 from vergence.drawing.figure import GREY, colours, figure, saved
 from vergence.metrics.reading import error_kinds, precision_recall, reliability

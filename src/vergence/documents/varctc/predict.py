@@ -22,8 +22,8 @@ from vergence.core.files import write_json, write_table, write_text
 from vergence.data.images import as_picture, read_image
 from vergence.documents.lines import MARGIN, Alphabet
 from vergence.documents.page import LineBox, Page, find_lines
-from vergence.documents.reader import BUCKET, Reader, one_line, whole_line, word_spans
-from vergence.documents.varctc.model import Recogniser, centres
+from vergence.documents.reader import BUCKET, Reader, centres, one_line, whole_line, word_spans
+from vergence.documents.varctc.model import Recogniser
 from vergence.documents.varctc.pictures import marked_page, proof
 from vergence.documents.varctc.settings import Config, Inputs
 from vergence.ops.ctc import Trie, beam_search, collapse, lexicon_scores

@@ -17,13 +17,12 @@ from vergence.data.layouts import read
 from vergence.documents.layouts import LAYOUTS
 from vergence.documents.lines import Alphabet, Lines
 from vergence.documents.printed import Printed, printed
+from vergence.documents.protocol import judged, recognised
 from vergence.documents.reader import NARROWEST
 from vergence.documents.varctc import pictures, predict
 from vergence.documents.varctc.claims import CLAIMS
-from vergence.documents.varctc.losses import losses
-from vergence.documents.varctc.model import Recogniser, build
+from vergence.documents.varctc.model import Recogniser, build, steps_of
 from vergence.documents.varctc.predict import Reading
-from vergence.documents.varctc.protocol import judged, recognised
 from vergence.documents.varctc.settings import SETTINGS, Config, Inputs
 
 Ctx = Context[Config, NoFacts]
@@ -40,13 +39,23 @@ class VarCTCSystem(System[Config, NoFacts, Recogniser, Lines, Reading]):
         split = "val" if held_out and split == "train" else split
         texts = read(asked.source, self.layouts, split, embedded=lambda: self._embedded(ctx, split))
         augment = asked.augment and split == "train"
-        return Lines.of(texts, Alphabet(ctx.config.model.alphabet), asked.unknown, asked.height, asked.width, augment)
+        alphabet = Alphabet(ctx.config.model.alphabet)
+        lines = Lines.of(texts, alphabet, asked.unknown, asked.height, asked.width, augment, str(asked.source))
+        if asked.width and split == "train":
+            steps = steps_of(ctx.config.model, asked.width)
+            long = lines.too_long(steps)
+            if long:
+                ctx.progress.say(
+                    f"{len(long)} of {len(lines)} texts need more than the {steps} steps of a picture, such as "
+                    f"{long[0][:40]!r}: their loss would be infinite and is left out"
+                )
+        return lines
 
     def _embedded(self, ctx: Ctx, split: str) -> Printed:
         asked = ctx.config.data
         count = asked.count if split == "train" else asked.held_out
         width = asked.wide if asked.embedded == "lines" else asked.width or 100
-        return printed(asked.embedded, count, split, asked.height, width, asked.wear)
+        return printed(asked.embedded, count, split, asked.height, width, asked.wear, asked.fonts == "more")
 
     def slice(self, data: Lines) -> Lines:
         return data.first(100)
@@ -71,7 +80,7 @@ class VarCTCSystem(System[Config, NoFacts, Recogniser, Lines, Reading]):
     def losses(self, ctx: Ctx, model: Recogniser, batch: Any) -> Mapping[str, Tensor]:
         if ctx.phase == "calibrate":
             model.eval()  # dropout and statistics of the batch would be calibrated, too
-        found = losses(model, batch["image"], batch["target"], batch["length"], ctx.config.loss)
+        found = model.losses(batch["image"], batch["target"], batch["length"], ctx.config.loss)
         return {"likelihood": found["likelihood"]} if ctx.phase == "calibrate" else found
 
     def evaluate(self, ctx: Ctx, model: Recogniser, data: Lines) -> Mapping[str, float]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from vergence.contract.context import Context
 from vergence.documents.lines import Lines
-from vergence.documents.varctc.model import Recogniser, centres
+from vergence.documents.reader import centres
 from vergence.metrics.reading import average_precision, character_error, recall_at_precision, reliability, word_error
 from vergence.ops.ctc import greedy
 
@@ -35,7 +35,7 @@ class Recognised:
         return torch.tensor([a == b for a, b in zip(self.read, self.truth, strict=True)])
 
 
-def recognised(ctx: Context[Any, Any], model: Recogniser, data: Lines) -> Recognised:
+def recognised(ctx: Context[Any, Any], model: nn.Module, data: Lines) -> Recognised:
     """Greedy decoding of all texts."""
     read, truth, confidence, aligned = list[str](), list[str](), [], []
     for batch in ctx.batches(data, BATCH, "texts"):
