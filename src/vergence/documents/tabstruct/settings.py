@@ -254,7 +254,7 @@ PRESETS = {
         LossConfig(alignment=0.02),
         TableData(longest=768, em=12.0, jitter=0.35, rows=(2, 16), columns=(2, 9), sizes=(11, 18), count=800,
                   fresh=True, wear=0.8),
-        train=_adam(2400, 3e-3),
+        train=_adam(1500, 3e-3),
     ),
 }  # fmt: skip
 _PLAIN = {"model.pyramid": "top-down"}
