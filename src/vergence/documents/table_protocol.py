@@ -28,12 +28,12 @@ LEVELS = (0.5, 0.7, 0.8, 0.9)
 """Overlaps of Table 5 beside the usual 0.6."""
 
 
-def structured(boxes: Tensor, scores: Tensor, rows: Tensor, columns: Tensor) -> Structure:
-    """A table from its cells and their relations, with contradictions repaired."""
+def structured(boxes: Tensor, scores: Tensor, rows: Tensor, columns: Tensor, texts: bool = False) -> Structure:
+    """A table from its cells, or their ``texts``, and their relations, with contradictions repaired."""
     if not len(boxes):
         return Structure(np.zeros((0, 4)), np.zeros((0, 4), np.int64))
     boxes = boxes.detach().float().cpu()
-    grid = repaired(assigned_spans(boxes, rows.float().cpu(), columns.float().cpu()), scores.float().cpu())
+    grid = repaired(assigned_spans(boxes, rows.float().cpu(), columns.float().cpu(), texts), scores.float().cpu())
     return Structure(boxes[grid.kept].double().numpy(), grid.spans.numpy())
 
 

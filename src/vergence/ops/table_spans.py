@@ -10,8 +10,11 @@ from torch import Tensor
 SURE, UNSURE = 0.25, 0.8
 """Share of the smaller extent that two cells must have in common to be in a row if the network is sure that they are,
 and if it is sure that they are not; in between, the share follows the probability."""
-
-
+TEXTS = -0.3
+"""The first of those for boxes of texts: a title over two columns may stand between them, so that the word of a network
+that is sure enough must do. (The share falls to 0 at a probability of 0.73.)"""
+TOGETHER = 0.9
+"""Share of the pairs of a line's cells that belong together, at least, where there is a choice."""
 SMALLER = 0.34
 """Quantile of the sizes of cells that tells how large a line is: some cells are merged, others are cut off."""
 
@@ -36,10 +39,10 @@ def common(start: Tensor, end: Tensor) -> Tensor:
     return both / torch.minimum(size.unsqueeze(1), size)
 
 
-def supported(start: Tensor, end: Tensor, chance: Tensor) -> Tensor:
+def supported(start: Tensor, end: Tensor, chance: Tensor, sure: float = SURE) -> Tensor:
     """Which cells are in a line together, (N, N): the more probable the network thinks it (N, N), the smaller the share
     of their extents that must agree. With a chance of 0 everywhere, extents decide alone."""
-    return common(start, end) >= UNSURE + (SURE - UNSURE) * chance
+    return common(start, end) >= UNSURE + (sure - UNSURE) * chance
 
 
 def assigned_lines(start: Tensor, end: Tensor, mates: Tensor) -> Tensor:
@@ -57,7 +60,7 @@ def assigned_lines(start: Tensor, end: Tensor, mates: Tensor) -> Tensor:
     open_ = torch.ones(count, dtype=torch.bool)
     line = 0
     while bool(open_.any()):
-        index = int(torch.where(open_, end, torch.inf).argmin())
+        index = _leader(end, mates, open_)
         here = open_ & mates[index]
         first = torch.where(here & (first < 0), line, first)
         last = torch.where(here, line, last)
@@ -74,12 +77,28 @@ def assigned_lines(start: Tensor, end: Tensor, mates: Tensor) -> Tensor:
     return torch.stack([first, last], 1).to(mates.device)
 
 
-def assigned_spans(boxes: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Spans (N, 4) of cells (N, 4) from the probabilities (N, N) that they share a row, and a column."""
+def _leader(end: Tensor, mates: Tensor, open_: Tensor) -> int:
+    """The open cell that ends first, unless its mates do not belong together: then it covers several lines, and what
+    stands in it is short; the first of its mates whose own do belong together leads."""
+    index = int(torch.where(open_, end, torch.inf).argmin())
+    here = open_ & mates[index]
+    if bool(mates[here][:, here].all()):
+        return index
+    candidates = here.nonzero().squeeze(1)
+    own = (mates[candidates] & open_).float()
+    dense = ((own @ mates.float()) * own).sum(1) / own.sum(1).square()
+    wanted = min(TOGETHER, float(dense.max()))
+    return int(candidates[torch.where(dense >= wanted, end[candidates], torch.inf).argmin()])
+
+
+def assigned_spans(boxes: Tensor, rows: Tensor, columns: Tensor, texts: bool = False) -> Tensor:
+    """Spans (N, 4) of cells (N, 4) from the probabilities (N, N) that they share a row, and a column; ``texts`` if the
+    boxes are of what stands in the cells."""
+    sure = TEXTS if texts else SURE
     parts = []
     for chance, (low, high) in ((rows, (1, 3)), (columns, (0, 2))):
         start, end = boxes[:, low], boxes[:, high]
-        parts.append(assigned_lines(start, end, supported(start, end, torch.maximum(chance, chance.mT))))
+        parts.append(assigned_lines(start, end, supported(start, end, torch.maximum(chance, chance.mT), sure)))
     return torch.cat(parts, 1)
 
 

@@ -65,6 +65,21 @@ def test_a_table_of_one_cell_trains_and_is_recognised(batch):
     assert nothing.rows.shape == (0, 0)
 
 
+def test_titles_that_stand_between_their_columns_cover_them():
+    """Texts alone: a title over two columns whose text touches neither, and one that is shorter than the first."""
+    from vergence.ops.table_relations import related
+    from vergence.ops.table_spans import assigned_spans
+
+    spans = torch.tensor([[0, 0, 0, 1], [1, 1, 0, 0], [1, 1, 1, 1], [2, 2, 0, 0], [2, 2, 1, 1]])
+    lower = [(10, 20, 40, 30), (60, 20, 90, 30), (10, 40, 30, 50), (60, 40, 80, 50)]
+    for title in ((45, 0, 55, 10), (10, 0, 16, 10)):
+        boxes = torch.tensor([title, *lower], dtype=torch.float64)
+        rows, columns = related(spans, "rows").double(), related(spans, "columns").double()
+        assert assigned_spans(boxes, rows, columns, texts=True).tolist() == spans.tolist()
+        alone = assigned_spans(boxes, rows, 0 * columns, texts=True)
+        assert alone[0].tolist() != spans[0].tolist(), "without a relation, a text covers what is below it"
+
+
 def test_the_second_phase_samples_more(batch, tmp_path):
     from vergence import catalogue
     from vergence.contract.context import Context

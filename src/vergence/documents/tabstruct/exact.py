@@ -118,8 +118,7 @@ def spans_make_a_round_trip(_: Evidence) -> float:
     """Random merged grids to boxes and relations, and back to spans: how many come back changed."""
     wrong = 0
     for spans in _grids(60):
-        chances = [related(spans, axis).double() for axis in ("rows", "columns")]
-        found = assigned_spans(grid_boxes(spans), *chances)
+        found = assigned_spans(grid_boxes(spans), related(spans, "rows").double(), related(spans, "columns").double())
         grid = repaired(found, torch.ones(len(spans)))
         back = torch.empty_like(found)
         back[grid.kept] = grid.spans

@@ -120,7 +120,7 @@ def compared(
         titles.append("truth")
         for name, model in models.items():
             needs = None if given == "nothing" else [own]
-            found = structured(*model.recognise(batch.pictures, batch.sizes, needs)[0])
+            found = structured(*model.recognise(batch.pictures, batch.sizes, needs)[0], given == "content")
             row.append(painted(picture, as_cells(found), "rows"))
             titles.append(f"{SETTINGS.label(name)}: F1 {100 * relation_counts(found, truth).f1():.0f}")
         rows.append([part.resize((part.width // 2, part.height // 2)) for part in row])

@@ -127,9 +127,9 @@ def _structure(ctx: Ctx, model: TabStructNet, sheet: Sheet, inputs: Inputs) -> t
             raise VergenceError(f"a table has at most {TOO_MANY} cells, got {len(boxes)}")
         given = torch.from_numpy(boxes * factor).to(pictures)
         result = model.recognise(pictures, sizes, [given])[0]
-    grid = repaired(
-        assigned_spans(torch.from_numpy(boxes), result.rows.double().cpu(), result.columns.double().cpu()), scores
-    )
+    chances = result.rows.double().cpu(), result.columns.double().cpu()
+    texts = bool(inputs.cells) and ctx.config.data.given == "content"
+    grid = repaired(assigned_spans(torch.from_numpy(boxes), *chances, texts), scores)
     merged = _joined(boxes, grid)
     return (merged if inputs.cells else _snapped(merged, grid.spans)), scores[grid.kept], grid
 

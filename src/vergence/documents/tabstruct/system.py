@@ -114,7 +114,7 @@ class TabStruct(System[Config, NoFacts, TabStructNet, Fitted, Tables]):
                 known = model.recognise(batch.pictures, batch.sizes, boxes) if given == "nothing" else found
             for own, exact, table, true in zip(found, known, batch.tables, boxes, strict=True):
                 truth = Structure(true.double().cpu().numpy(), table.spans.cpu().numpy())
-                row = judged(structured(*own), truth, ctx.stage == "test")
+                row = judged(structured(*own, given == "content"), truth, ctx.stage == "test")
                 if model.structure is not None:
                     row |= pair_counts((exact.rows, exact.columns), table.spans.cpu(), model.config.relation)
                 rows.append(row)
