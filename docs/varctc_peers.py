@@ -1,8 +1,9 @@
 """Character errors of varctc's starter weights and of Tesseract on pages that neither was trained on.
 
-    python docs/varctc_peers.py [FONTS]
+    python docs/varctc_peers.py [FONT...]
 
-FONTS is a folder of TrueType fonts (on Debian, the package fonts-liberation has some) for screenshots of a text.
+A FONT is a TrueType file (on Debian, the packages fonts-liberation, fonts-open-sans and fonts-roboto have some) for
+screenshots of a text in four sizes.
 Tesseract is a program of its own (on Debian, the package tesseract-ocr).
 """
 
@@ -20,7 +21,7 @@ from PIL import Image, ImageDraw
 import vergence
 from vergence.documents.printed import printed
 from vergence.metrics.reading import character_error, word_error
-from vergence.rendering.documents.fonts import HELD_OUT, Face, in_folder, opened
+from vergence.rendering.documents.fonts import HELD_OUT, Face, opened
 
 PAGE = """Region-based segmentation
 Let us first determine markers of the coins and the
@@ -29,6 +30,7 @@ unambiguously as either object or background. Here,
 the markers are found at the two extreme parts of the
 histogram of grey values:
 >>> markers = np.zeros_like(coins)"""
+SIZES = (12, 16, 24, 40)
 LETTER = """Dear Ms Whitfield,
 Thank you for your order no. 48213-B of 17 March 2024.
 We shipped 12 pcs (2.5 kg each) at $1,249.90 in total;
@@ -55,30 +57,28 @@ def screenshot(face: Face, size: int) -> Image.Image:
     return own
 
 
-def row(name: str, truth: str, ours: str, theirs: str) -> None:
-    errors = [(character_error([read], [truth]), word_error([read], [truth])) for read in (ours, theirs)]
+def row(name: str, truth: list[str], ours: list[str], theirs: list[str]) -> None:
+    errors = [(character_error(read, truth), word_error(read, truth)) for read in (ours, theirs)]
     print(f"| {name} | " + " | ".join(f"{c:.1f} / {w:.1f}" for c, w in errors) + " |")
 
 
 def main() -> None:
     model = vergence.load("varctc")
+
+    def read(picture: Image.Image, layout: str = "auto") -> str:
+        return model.predict(images=np.asarray(picture), layout=layout).text
+
     print("| picture | varctc, CER / WER % | Tesseract, CER / WER % |\n|---|---|---|")
     page = Image.fromarray(skimage.data.page())
-    row("scikit-image's page", PAGE, model.predict(images=np.asarray(page)).text, tesseract(page))
-    folders = [Path(name) for name in sys.argv[1:]]
-    faces = [*HELD_OUT[-1:], *(face for folder in folders for face in in_folder(folder))]
-    for face in faces:
-        for size in (16, 24):
-            shot = screenshot(face, size)
-            name = f"screenshot, {Path(face.file).stem}, {size} px"
-            row(name, LETTER, model.predict(images=np.asarray(shot)).text, tesseract(shot))
+    row("scikit-image's page", [PAGE], [read(page)], [tesseract(page)])
+    for face in [HELD_OUT[-1], *(Face(name, "sans") for name in sys.argv[1:])]:
+        shots = [screenshot(face, size) for size in SIZES]
+        for size, shot in zip(SIZES, shots, strict=True):
+            row(f"{Path(face.file).stem}, {size} px", [LETTER], [read(shot)], [tesseract(shot)])
     lines = printed("lines", 300, "test", 32, 320, 1.0)
-    some = [lines[k] for k in range(100)]
-    ours = [model.predict(images=s.picture[0].numpy(), layout="line").text for s in some]
-    theirs = [tesseract(Image.fromarray(s.picture[0].numpy()), 7) for s in some]
-    truth = [s.text for s in some]
-    errors = [(character_error(read, truth), word_error(read, truth)) for read in (ours, theirs)]
-    print("| 100 worn test lines | " + " | ".join(f"{c:.1f} / {w:.1f}" for c, w in errors) + " |")
+    pictures = [Image.fromarray(lines[k].picture[0].numpy()) for k in range(100)]
+    truth = [lines[k].text for k in range(100)]
+    row("100 worn lines", truth, [read(own, "line") for own in pictures], [tesseract(own, 7) for own in pictures])
 
 
 if __name__ == "__main__":

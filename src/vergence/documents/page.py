@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 from scipy import ndimage
 from torch import Tensor
 
+from vergence.contract.inputs import InMemory
+from vergence.data.images import as_picture, read_image
 from vergence.documents.lines import grey
+from vergence.reading.pictures import read_picture
 
 Mask = NDArray[np.bool_]
 FEWEST = 8
@@ -82,6 +86,13 @@ class Page:
     """(H, W)."""
     lines: tuple[LineBox, ...]
     """In reading order."""
+
+
+def read_upright(path: Path) -> Tensor:
+    """A picture, turned as its file's EXIF data says, bytes (3, H, W)."""
+    if isinstance(path, InMemory):
+        return read_image(path)
+    return as_picture(ImageOps.exif_transpose(read_picture(path)), str(path))
 
 
 def find_lines(picture: Tensor, deskew: float = 5.0) -> Page:

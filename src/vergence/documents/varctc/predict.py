@@ -10,25 +10,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import ImageOps
 from torch import Tensor
 
 from vergence.contract.context import Context
-from vergence.contract.inputs import Artifact, InMemory
+from vergence.contract.inputs import Artifact
 from vergence.contract.result import Result
 from vergence.contract.settings import NoFacts
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_json, write_table, write_text
-from vergence.data.images import as_picture, read_image
 from vergence.documents.lines import MARGIN, Alphabet
-from vergence.documents.page import LineBox, Page, find_lines
+from vergence.documents.page import LineBox, Page, find_lines, read_upright
 from vergence.documents.reader import BUCKET, Reader, centres, one_line, whole_line, word_spans
 from vergence.documents.varctc.model import Recogniser
 from vergence.documents.varctc.pictures import marked_page, proof
 from vergence.documents.varctc.settings import Config, Inputs
 from vergence.ops.ctc import Trie, beam_search, collapse, lexicon_scores
 from vergence.reading.files import read_text
-from vergence.reading.pictures import read_picture
 
 Ctx = Context[Config, NoFacts]
 FLATTEST = 0.18
@@ -115,13 +112,6 @@ def reading_of(ctx: Ctx, model: Recogniser, inputs: Inputs) -> Reading:
         tuple(path.name for path in inputs.images), tuple(lines), tuple(page.skew for page in pages),
         tuple(page.picture for page in pages), inputs.check, note,
     )  # fmt: skip
-
-
-def read_upright(path: Path) -> Tensor:
-    """A picture, turned as its file's EXIF data says, bytes (3, H, W)."""
-    if isinstance(path, InMemory):
-        return read_image(path)
-    return as_picture(ImageOps.exif_transpose(read_picture(path)), str(path))
 
 
 def _page(path: Path, inputs: Inputs) -> Page:
