@@ -15,6 +15,8 @@ TEXTS = -0.3
 that is sure enough must do. (The share falls to 0 at a probability of 0.73.)"""
 TOGETHER = 0.9
 """Share of the pairs of a line's cells that belong together, at least, where there is a choice."""
+THIN = 0.75
+"""Share of the usual extent of a line below which one goes that no cell has for itself."""
 SMALLER = 0.34
 """Quantile of the sizes of cells that tells how large a line is: some cells are merged, others are cut off."""
 
@@ -91,6 +93,22 @@ def _leader(end: Tensor, mates: Tensor, open_: Tensor) -> int:
     return int(candidates[torch.where(dense >= wanted, end[candidates], torch.inf).argmin()])
 
 
+def without_thin(lines: Tensor, start: Tensor, end: Tensor) -> Tensor:
+    """Lines (N, 2) of cells without those that no cell has for itself and whose cells have next to no extent in common:
+    they come from a relation that was taken for one by mistake."""
+    lines, start, end = lines.clone(), start.cpu().double(), end.cpu().double()
+    line = int(lines.max()) if len(lines) else -1
+    usual = float(((end - start) / (lines[:, 1] - lines[:, 0] + 1).cpu()).median()) if len(lines) else 0.0
+    while line >= 0:
+        here = ((lines[:, 0] <= line) & (lines[:, 1] >= line)).cpu()
+        alone = bool((lines[:, 0] == lines[:, 1])[here].any())
+        if not alone and float(end[here].min() - start[here].max()) < THIN * usual:
+            lines[:, 0] -= (lines[:, 0] > line).long()
+            lines[:, 1] -= (lines[:, 1] >= line).long()
+        line -= 1
+    return lines
+
+
 def assigned_spans(boxes: Tensor, rows: Tensor, columns: Tensor, texts: bool = False) -> Tensor:
     """Spans (N, 4) of cells (N, 4) from the probabilities (N, N) that they share a row, and a column; ``texts`` if the
     boxes are of what stands in the cells."""
@@ -98,7 +116,8 @@ def assigned_spans(boxes: Tensor, rows: Tensor, columns: Tensor, texts: bool = F
     parts = []
     for chance, (low, high) in ((rows, (1, 3)), (columns, (0, 2))):
         start, end = boxes[:, low], boxes[:, high]
-        parts.append(assigned_lines(start, end, supported(start, end, torch.maximum(chance, chance.mT), sure)))
+        lines = assigned_lines(start, end, supported(start, end, torch.maximum(chance, chance.mT), sure))
+        parts.append(lines if texts else without_thin(lines, start, end))
     return torch.cat(parts, 1)
 
 

@@ -19,7 +19,7 @@ from vergence.ops.table_relations import alignment_loss
 from vergence.reference.tables import grid_boxes, merged_grid
 
 CELLS = 500
-LOOP = 20
+LOOP = 100
 """Of the pairs, one in this many is computed by the loop."""
 
 
@@ -44,7 +44,7 @@ def _pairs(id: str, name: str, config: ModelConfig) -> Contest:
         return classify(features, boxes, cell, partner).view(CELLS, CELLS, 2)
 
     def loop() -> Tensor:
-        """Pair by pair, one in twenty of them."""
+        """Pair by pair, one in a hundred of them."""
         every = range(0, CELLS * CELLS, LOOP)
         return torch.stack([
             classify(features, boxes, index[k // CELLS].view(1), index[k % CELLS].view(1)) for k in every

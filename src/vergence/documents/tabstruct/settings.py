@@ -236,7 +236,7 @@ def _adam(steps: int, lr: float, batch: int = 4) -> Training:
     return Training(steps=steps, batch=batch, evaluate_every=0, log_every=20, optimiser=optimiser)
 
 
-TINY = Config(SMALL, LossConfig(alignment=0.05), TableData(longest=256), train=_adam(250, 4e-3))
+TINY = Config(SMALL, LossConfig(alignment=0.05), TableData(longest=256), train=_adam(350, 3e-3, batch=2))
 PRESETS = {
     "tiny": TINY,
     "tiny-boxes": replace(
