@@ -58,10 +58,14 @@ def _ordered(box: tuple[float, float, float, float]) -> tuple[float, float, floa
     return box[0], box[1], max(box[2], box[0]), max(box[3], box[1])
 
 
+def several(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
 def overlay(path: Path, picture: Tensor, table: RecognisedTable) -> Path:
     """Rows and columns of a table, one above the other, or side by side if it is tall."""
     parts = [painted(picture, table.cells, axis) for axis in ("rows", "columns")]
-    titles = (f"{table.rows} rows", f"{table.columns} columns")
+    titles = (several(table.rows, "row"), several(table.columns, "column"))
     return save(path, _sheet([[part] for part in parts] if parts[0].width >= parts[0].height else [parts], titles))
 
 

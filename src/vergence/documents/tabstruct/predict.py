@@ -30,7 +30,7 @@ from vergence.documents.table_ink import Sheet, content_box, grown, read_upright
 from vergence.documents.table_text import read_cells
 from vergence.documents.tables import MULTIPLE, as_ink, as_rgb, resized_by
 from vergence.documents.tabstruct.model import TabStructNet
-from vergence.documents.tabstruct.pictures import overlay
+from vergence.documents.tabstruct.pictures import overlay, several
 from vergence.documents.tabstruct.settings import Config, Inputs
 from vergence.nn.rcnn import batched
 from vergence.ops.table_spans import Grid, assigned_spans, repaired
@@ -67,8 +67,11 @@ class Tables(Result):
         shown = {}
         for name, table, repairs in zip(self.names, self.tables, self.repairs, strict=True):
             merged = sum(c.rowspan > 1 or c.colspan > 1 for c in table.cells)
-            text = f"{table.rows} rows, {table.columns} columns, {len(table.cells)} cells, {merged} of them merged"
-            shown[name] = text + (f", {len(repairs)} repairs" if repairs else "")
+            text = (
+                f"{several(table.rows, 'row')}, {several(table.columns, 'column')}, {several(len(table.cells), 'cell')}"
+            )
+            text += f", {merged} of them merged" if len(table.cells) > 1 else ""
+            shown[name] = text + (f", {several(len(repairs), 'repair')}" if repairs else "")
         return {**shown, **({"note": self.note} if self.note else {})}
 
 
