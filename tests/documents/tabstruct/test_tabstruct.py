@@ -216,7 +216,7 @@ def test_overlapping_boxes_are_repaired_and_said(monkeypatch, tmp_path):
     *_, result = predicted(monkeypatch, tmp_path, images=(tmp_path / "table.png",), cells=doubled)
     assert len(result.tables[0].cells) == 9
     assert any("became a part of cell" in sentence for sentence in result.repairs[0])
-    assert "1 repairs" in result.summary()["table.png"]
+    assert "1 repair" in result.summary()["table.png"]
 
 
 def test_an_empty_picture_has_no_table(monkeypatch, tmp_path):

@@ -236,11 +236,11 @@ def _adam(steps: int, lr: float, batch: int = 4) -> Training:
     return Training(steps=steps, batch=batch, evaluate_every=0, log_every=20, optimiser=optimiser)
 
 
-TINY = Config(SMALL, LossConfig(alignment=0.05), TableData(longest=256), train=_adam(350, 3e-3, batch=2))
+TINY = Config(SMALL, LossConfig(alignment=0.05), TableData(longest=256), train=_adam(260, 3e-3, batch=2))
 PRESETS = {
     "tiny": TINY,
     "tiny-boxes": replace(
-        TINY, model=replace(SMALL, detector=False), data=replace(TINY.data, given="content"), train=_adam(300, 4e-3)
+        TINY, model=replace(SMALL, detector=False), data=replace(TINY.data, given="content"), train=_adam(220, 4e-3)
     ),
     "paper": Config(
         data=TableData("scitsr:data", flip=True),
@@ -347,10 +347,11 @@ SETTINGS = Settings(
         ),
     },
     learns=Learns(
-        "rpn_score", steps=12, share=0.8,
-        changes={"data.count": 8, "data.rows": (3, 4), "data.columns": (3, 3), "data.longest": 128, "train.batch": 4,
+        "rpn_score", steps=8, share=0.9,
+        changes={"data.count": 4, "data.rows": (3, 3), "data.columns": (3, 3), "data.longest": 96, "train.batch": 2,
                  "model.channels": 8, "model.widths": (8, 8, 8, 8), "model.head": 16, "model.hidden": 8,
-                 "train.optimiser.schedule.warmup": 0},
+                 "model.sampled": (64, 16), "model.before": (40, 40), "model.after": (20, 20),
+                 "train.optimiser.lr": 1e-2, "train.optimiser.schedule.warmup": 0},
     ),
     starters={
         "tables": Starter(
