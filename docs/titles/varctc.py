@@ -55,7 +55,7 @@ def draw(path: Path) -> Path:
     canvas, tall = Canvas(), (HEIGHT - GAP) / 2
     words = [word for line in result.lines for word in line.words]
     first = canvas.picture(marked(result)[rows], 0, 0, WIDTH, tall)
-    badge(first, "a photographed page", x=0.66, y=0.2)
+    badge(first, "a photographed page", x=0.56, y=0.14)
     second = canvas.picture(set_anew(result)[rows], 0, tall + GAP, WIDTH, tall)
-    badge(second, f"read: {sum(w.check for w in words)} of {len(words)} to check", x=0.62, y=0.2)
+    badge(second, f"read, {sum(w.check for w in words)} of {len(words)} to check", x=0.51, y=0.14)
     return canvas.save(path)

@@ -232,6 +232,7 @@ def test_alpha_sixteen_bits_and_exif_are_read_as_they_are_seen(tmp_path):
         ({"images": "nowhere.png"}, "nowhere.png does not exist"),
         ({"lexicon": "nowhere.txt"}, "nowhere.txt does not exist"),
         ({"check": 2.0}, "check is a confidence from 0 to 1"),
+        ({"images": []}, "no picture given to read"),
     ],
 )
 def test_bad_inputs_are_refused_in_a_sentence(change, said, reader):

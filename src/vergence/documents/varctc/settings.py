@@ -158,6 +158,8 @@ class Inputs:
     """Pages are turned upright by up to this many degrees (0: not at all)."""
 
     def __post_init__(self) -> None:
+        if not self.images:
+            raise VergenceError("no picture given to read")
         if not 0 <= self.check <= 1:
             raise VergenceError(f"check is a confidence from 0 to 1, got {self.check}")
         if not 0 <= self.deskew <= 30:
