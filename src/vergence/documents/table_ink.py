@@ -3,20 +3,17 @@ cell covers."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image
 from scipy import ndimage
 from torch import Tensor
 
-from vergence.contract.inputs import InMemory
-from vergence.data.images import as_picture, read_image
 from vergence.documents.page import Mask, find_skew, inked
-from vergence.reading.pictures import read_picture
 from vergence.rendering.documents.paper import turned_size
 
 TALL = 0.62
@@ -33,6 +30,10 @@ SMOOTH = 0.06
 """Deviation of the blur against noise, in sizes of the font."""
 SPECK = 0.25
 """Ink smaller than this many sizes of the font is no letter."""
+INNER = 0.4
+"""Distance of a line from the borders of a cell, in sizes of the font, from which it parts the cell."""
+CROSSED = 0.8
+"""Share of a cell's side that such a line has."""
 FEWEST = 3
 """Letters that tell their size."""
 
@@ -57,13 +58,6 @@ class Sheet(NamedTuple):
         pixels = self.picture.permute(1, 2, 0).numpy()
         painted = np.where(near[..., None], _paper(pixels), pixels)
         return torch.from_numpy(painted).permute(2, 0, 1).contiguous()
-
-
-def read_upright(path: Path) -> Tensor:
-    """A picture, turned as its file's EXIF data says, bytes (3, H, W)."""
-    if isinstance(path, InMemory):
-        return read_image(path)
-    return as_picture(ImageOps.exif_transpose(read_picture(path)), str(path))
 
 
 def upright(picture: Tensor, deskew: float) -> Sheet:
@@ -127,20 +121,22 @@ def letter_size(ink: Mask) -> float:
 
 def _rules(ink: Mask, em: float) -> Mask:
     """Ink that runs straight for some sizes of the font, across or down, with paper on both sides: what runs through a
-    blurred word has ink there."""
+    blurred word has ink there. Ink beside a line is its rough edge, unless it goes on: then it is of a letter."""
     found = np.zeros_like(ink)
-    bits = ink.astype(np.uint8)
+    bits, wide = ink.astype(np.uint8), 2 * max(round(EDGE * em), 1) + 1
     for axis in (0, 1):
         size = int(min(max(RULE * em, 12.0), ink.shape[axis])) | 1
         runs = ndimage.maximum_filter1d(ndimage.minimum_filter1d(bits, size, axis, mode="constant"), size, axis)
-        rough = ndimage.maximum_filter1d(runs, 2 * max(round(EDGE * em), 1) + 1, 1 - axis, mode="constant")
+        rough = ndimage.maximum_filter1d(runs, wide, 1 - axis, mode="constant")
         others = (ink & (rough == 0)).astype(np.uint8)
         beside = ndimage.maximum_filter1d(others, 2 * max(round(BESIDE * em), 3) + 1, 1 - axis, mode="constant") > 0
         labels, count = ndimage.label(runs & bits, np.ones((3, 3), int))
         if count:
             lines = np.concatenate([[False], _means(beside, labels, count) < 0.4])[labels].astype(np.uint8)
             longer = ndimage.maximum_filter1d(lines, 2 * round(1.5 * em) + 1, axis, mode="constant")  # across gaps
-            found |= ndimage.maximum_filter1d(longer, 2 * max(round(EDGE * em), 1) + 1, 1 - axis, mode="constant") > 0
+            near = ndimage.maximum_filter1d(longer, wide, 1 - axis, mode="constant") > 0
+            goes_on = ndimage.maximum_filter1d((ink & ~near).astype(np.uint8), wide, 1 - axis, mode="constant") > 0
+            found |= (longer > 0) | (near & ~goes_on)
     return found & ink
 
 
@@ -174,6 +170,36 @@ def content_box(mask: Mask, box: NDArray[Any]) -> tuple[int, int, int, int] | No
     return left + int(columns[0]), top + int(rows[0]), left + int(columns[-1]) + 1, top + int(rows[-1]) + 1
 
 
+def parted(sheet: Sheet, boxes: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Cells (N, 4) cut where a ruling line crosses them from side to side, and of which cell each part is."""
+    across, down = (_straight(sheet.rules, axis, sheet.em) for axis in (1, 0))
+    parts, numbers = list[tuple[float, ...]](), list[int]()
+    for number, box in enumerate(np.asarray(boxes, np.float64).reshape(-1, 4)):
+        left, top, right, bottom = box.tolist()
+        rows = max(round(top), 0) + _crossed(inside(across, box), 0, INNER * sheet.em)
+        columns = max(round(left), 0) + _crossed(inside(down, box), 1, INNER * sheet.em)
+        for y, below in pairwise([top, *rows.tolist(), bottom]):
+            for x, beside in pairwise([left, *columns.tolist(), right]):
+                parts.append((x, y, beside, below))
+                numbers.append(number)
+    return np.array(parts, np.float64).reshape(-1, 4), np.array(numbers, np.int64)
+
+
+def _straight(rules: Mask, axis: int, em: float) -> Mask:
+    """Lines along an axis, made as thick as they sway."""
+    thick = ndimage.maximum_filter1d(rules.astype(np.uint8), 2 * max(round(EDGE * em), 1) + 1, 1 - axis)
+    size = int(min(max(RULE * em, 12.0), rules.shape[axis])) | 1
+    return ndimage.maximum_filter1d(ndimage.minimum_filter1d(thick, size, axis, mode="constant"), size, axis) > 0
+
+
+def _crossed(rules: Mask, axis: int, margin: float) -> NDArray[np.float64]:
+    """Where ruling lines cross a box along an axis, apart from its borders."""
+    share = rules.mean(1 - axis) if rules.size else np.zeros(0)
+    labels, count = ndimage.label(share > CROSSED)
+    middles = np.array(ndimage.center_of_mass(labels > 0, labels, np.arange(1, count + 1))).reshape(-1) + 0.5
+    return middles[(middles > margin) & (middles < len(share) - margin)]
+
+
 def grown(sheet: Sheet, boxes: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Cells (N, 4) enlarged to hold the letters that their borders cut, and the number of letters (N,) of each: a
     letter belongs to the cell that has most of it."""
@@ -183,7 +209,7 @@ def grown(sheet: Sheet, boxes: NDArray[Any]) -> tuple[NDArray[np.float64], NDArr
         return result, counts
     letters = np.array([(s[1].start, s[0].start, s[1].stop, s[0].stop) for s in ndimage.find_objects(labels)], float)
     size = letters[:, 2:] - letters[:, :2]
-    sensible = (size.max(1) < 3 * sheet.em) & (size.max(1) > SPECK * sheet.em)
+    sensible = (size[:, 1] < 3 * sheet.em) & (size.max(1) > SPECK * sheet.em)  # blurred words are wide
     letters, size = letters[sensible], size[sensible]
     low = np.maximum(letters[:, None, :2], result[None, :, :2])
     both = np.clip(np.minimum(letters[:, None, 2:], result[None, :, 2:]) - low, 0, None).prod(-1)
