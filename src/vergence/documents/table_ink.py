@@ -30,6 +30,8 @@ SMOOTH = 0.06
 """Deviation of the blur against noise, in sizes of the font."""
 SPECK = 0.25
 """Ink smaller than this many sizes of the font is no letter."""
+DOT = 0.3
+"""Distance of a dot from its letter, in sizes of the font, at most."""
 INNER = 0.4
 """Distance of a line from the borders of a cell, in sizes of the font, from which it parts the cell."""
 CROSSED = 0.8
@@ -124,6 +126,7 @@ def _rules(ink: Mask, em: float) -> Mask:
     blurred word has ink there. Ink beside a line is its rough edge, unless it goes on: then it is of a letter."""
     found = np.zeros_like(ink)
     bits, wide = ink.astype(np.uint8), 2 * max(round(EDGE * em), 1) + 1
+    sides = 2 * round(0.1 * em) + 1, wide + 2 * round(DOT * em)  # along a line, and across
     for axis in (0, 1):
         size = int(min(max(RULE * em, 12.0), ink.shape[axis])) | 1
         runs = ndimage.maximum_filter1d(ndimage.minimum_filter1d(bits, size, axis, mode="constant"), size, axis)
@@ -135,7 +138,9 @@ def _rules(ink: Mask, em: float) -> Mask:
             lines = np.concatenate([[False], _means(beside, labels, count) < 0.4])[labels].astype(np.uint8)
             longer = ndimage.maximum_filter1d(lines, 2 * round(1.5 * em) + 1, axis, mode="constant")  # across gaps
             near = ndimage.maximum_filter1d(longer, wide, 1 - axis, mode="constant") > 0
-            goes_on = ndimage.maximum_filter1d((ink & ~near).astype(np.uint8), wide, 1 - axis, mode="constant") > 0
+            goes_on = (
+                ndimage.maximum_filter((ink & ~near).astype(np.uint8), sides[:: 1 - 2 * axis], mode="constant") > 0
+            )
             found |= (longer > 0) | (near & ~goes_on)
     return found & ink
 
@@ -185,6 +190,43 @@ def parted(sheet: Sheet, boxes: NDArray[Any]) -> tuple[NDArray[np.float64], NDAr
     return np.array(parts, np.float64).reshape(-1, 4), np.array(numbers, np.int64)
 
 
+def enclosed(sheet: Sheet, boxes: NDArray[Any]) -> NDArray[np.float64]:
+    """Cells (N, 4) with ruling lines all around them made as large as these say, if no letters are in between."""
+    across, down = (_straight(sheet.rules, axis, sheet.em) for axis in (1, 0))
+    result = np.array(boxes, np.float64).reshape(-1, 4)
+    margin = INNER * sheet.em
+    for box in result:
+        left, top, right, bottom = box.tolist()
+        rows = slice(max(int(top + margin), 0), max(int(bottom - margin), int(top + margin) + 1))
+        sides = _walls(down[rows].mean(0), np.asarray(sheet.letters[rows].any(0)), left, right, margin)
+        if sides is None:
+            continue
+        columns = slice(max(int(sides[0] + margin), 0), max(int(sides[1] - margin), 0))
+        ends = _walls(across[:, columns].mean(1), np.asarray(sheet.letters[:, columns].any(1)), top, bottom, margin)
+        if ends is not None:
+            box[:] = sides[0], ends[0], sides[1], ends[1]
+    return result
+
+
+def _walls(
+    shares: NDArray[np.float64], letters: Mask, low: float, high: float, margin: float
+) -> tuple[float, float] | None:
+    """The lines next to an extent on both sides, with no letters between it and them; None without such lines."""
+    lines = _middles(shares)
+    before, after = lines[lines < low + margin], lines[lines > high - margin]
+    if not (len(before) and len(after)):
+        return None
+    first, last = float(before[-1]), float(after[0])
+    between = letters[int(first) : max(int(low), 0)].any() or letters[int(high) + 1 : int(last)].any()
+    return None if between or last <= first else (first, last)
+
+
+def _middles(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The middles of the lines that the shares of ink in rows, or columns, tell."""
+    labels, count = ndimage.label(shares > CROSSED)
+    return np.array(ndimage.center_of_mass(labels > 0, labels, np.arange(1, count + 1))).reshape(-1) + 0.5
+
+
 def _straight(rules: Mask, axis: int, em: float) -> Mask:
     """Lines along an axis, made as thick as they sway."""
     thick = ndimage.maximum_filter1d(rules.astype(np.uint8), 2 * max(round(EDGE * em), 1) + 1, 1 - axis)
@@ -194,10 +236,9 @@ def _straight(rules: Mask, axis: int, em: float) -> Mask:
 
 def _crossed(rules: Mask, axis: int, margin: float) -> NDArray[np.float64]:
     """Where ruling lines cross a box along an axis, apart from its borders."""
-    share = rules.mean(1 - axis) if rules.size else np.zeros(0)
-    labels, count = ndimage.label(share > CROSSED)
-    middles = np.array(ndimage.center_of_mass(labels > 0, labels, np.arange(1, count + 1))).reshape(-1) + 0.5
-    return middles[(middles > margin) & (middles < len(share) - margin)]
+    shares = rules.mean(1 - axis) if rules.size else np.zeros(0)
+    middles = _middles(shares)
+    return middles[(middles > margin) & (middles < len(shares) - margin)]
 
 
 def grown(sheet: Sheet, boxes: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

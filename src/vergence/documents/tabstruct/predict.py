@@ -27,7 +27,7 @@ from vergence.documents.table_files import (
     write_table_json,
     write_xlsx,
 )
-from vergence.documents.table_ink import Sheet, content_box, grown, parted, uncovered, upright
+from vergence.documents.table_ink import Sheet, content_box, enclosed, grown, parted, uncovered, upright
 from vergence.documents.table_text import read_cells
 from vergence.documents.tables import MULTIPLE, as_ink, as_rgb, resized_by
 from vergence.documents.tabstruct.model import TabStructNet
@@ -162,12 +162,13 @@ def _given(inputs: Inputs, sheet: Sheet) -> NDArray[np.float64]:
 
 def _assisted(sheet: Sheet, boxes: NDArray[np.float64], scores: Tensor) -> tuple[NDArray[np.float64], Tensor]:
     """Detections, parted by the lines that cross them, that have letters of their own, with all of those that they cut,
-    and texts that none covers."""
+    and texts that none covers. What has lines on all sides reaches as far as they do."""
     boxes, numbers = parted(sheet, boxes)
     scores = scores[torch.from_numpy(numbers)]
     large, letters = grown(sheet, boxes)
     boxes, scores = large[letters > 0], scores[torch.from_numpy(letters > 0)]
     more = uncovered(sheet, boxes)
+    boxes, more = enclosed(sheet, boxes), enclosed(sheet, more)
     return np.concatenate([boxes, more]), torch.cat([scores, torch.zeros(len(more))])
 
 
