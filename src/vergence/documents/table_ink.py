@@ -20,6 +20,10 @@ TALL = 0.62
 """Height of a typical letter or digit, in sizes of the font."""
 RULE = 2.5
 """Ink that runs straight for this many sizes of the font is a line, not a letter."""
+THICK = 0.15
+WORD = 8.0
+"""In sizes of the font: ink that runs straight, is thicker than the first, shorter than the second and has rough edges
+is a blurred word without ascenders."""
 EDGE = 0.1
 """How rough the edges of ruling lines are, in sizes of the font."""
 BESIDE = 0.25
@@ -135,7 +139,10 @@ def _rules(ink: Mask, em: float) -> Mask:
         beside = ndimage.maximum_filter1d(others, 2 * max(round(BESIDE * em), 3) + 1, 1 - axis, mode="constant") > 0
         labels, count = ndimage.label(runs & bits, np.ones((3, 3), int))
         if count:
-            lines = np.concatenate([[False], _means(beside, labels, count) < 0.4])[labels].astype(np.uint8)
+            fringe = ndimage.maximum_filter1d((ink & (runs == 0)).astype(np.uint8), wide, 1 - axis, mode="constant") > 0
+            word = _short_and_thick(labels, axis, em) & (_means(fringe, labels, count) > 0.3)
+            kept = np.concatenate([[False], ~word & (_means(beside, labels, count) < 0.4)])
+            lines = kept[labels].astype(np.uint8)
             longer = ndimage.maximum_filter1d(lines, 2 * round(1.5 * em) + 1, axis, mode="constant")  # across gaps
             near = ndimage.maximum_filter1d(longer, wide, 1 - axis, mode="constant") > 0
             goes_on = (
@@ -143,6 +150,13 @@ def _rules(ink: Mask, em: float) -> Mask:
             )
             found |= (longer > 0) | (near & ~goes_on)
     return found & ink
+
+
+def _short_and_thick(labels: NDArray[Any], axis: int, em: float) -> Mask:
+    """Which pieces that run along an axis could be blurred words without ascenders, by their size."""
+    lengths = np.array([own[axis].stop - own[axis].start for own in ndimage.find_objects(labels)], np.float64)
+    thickness = np.bincount(labels.ravel(), minlength=len(lengths) + 1)[1:] / np.maximum(lengths, 1)
+    return (lengths < WORD * em) & (thickness > max(THICK * em, 3.0))
 
 
 def _means(values: Mask, labels: NDArray[Any], count: int) -> NDArray[np.float64]:

@@ -211,6 +211,8 @@ class Inputs:
     """Pictures are turned upright by up to this many degrees (0: not at all)."""
 
     def __post_init__(self) -> None:
+        if not self.images:
+            raise VergenceError("no picture given to look for tables in")
         if not 0 <= self.score <= 1:
             raise VergenceError(f"score is from 0 to 1, got {self.score}")
         if not 0 <= self.deskew <= 30:
