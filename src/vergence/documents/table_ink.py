@@ -23,6 +23,8 @@ TALL = 0.62
 """Height of a typical letter or digit, in sizes of the font."""
 RULE = 2.5
 """Ink that runs straight for this many sizes of the font is a line, not a letter."""
+THICK = 0.35
+"""Ink that runs straight and is thicker than this many sizes of the font is a blurred word without ascenders."""
 EDGE = 0.1
 """How rough the edges of ruling lines are, in sizes of the font."""
 BESIDE = 0.25
@@ -138,7 +140,10 @@ def _rules(ink: Mask, em: float) -> Mask:
         beside = ndimage.maximum_filter1d(others, 2 * max(round(BESIDE * em), 3) + 1, 1 - axis, mode="constant") > 0
         labels, count = ndimage.label(runs & bits, np.ones((3, 3), int))
         if count:
-            lines = np.concatenate([[False], _means(beside, labels, count) < 0.4])[labels].astype(np.uint8)
+            long = np.array([place[axis].stop - place[axis].start for place in ndimage.find_objects(labels)])
+            thick = np.bincount(labels.ravel(), minlength=count + 1)[1:] / long
+            thin = thick < max(THICK * em, 4.0)
+            lines = np.concatenate([[False], thin & (_means(beside, labels, count) < 0.4)])[labels].astype(np.uint8)
             longer = ndimage.maximum_filter1d(lines, 2 * round(1.5 * em) + 1, axis, mode="constant")  # across gaps
             found |= ndimage.maximum_filter1d(longer, 2 * max(round(EDGE * em), 1) + 1, 1 - axis, mode="constant") > 0
     return found & ink
@@ -183,7 +188,7 @@ def grown(sheet: Sheet, boxes: NDArray[Any]) -> tuple[NDArray[np.float64], NDArr
         return result, counts
     letters = np.array([(s[1].start, s[0].start, s[1].stop, s[0].stop) for s in ndimage.find_objects(labels)], float)
     size = letters[:, 2:] - letters[:, :2]
-    sensible = (size.max(1) < 3 * sheet.em) & (size.max(1) > SPECK * sheet.em)
+    sensible = (size[:, 1] < 3 * sheet.em) & (size.max(1) > SPECK * sheet.em)  # blurred words are wide pieces
     letters, size = letters[sensible], size[sensible]
     low = np.maximum(letters[:, None, :2], result[None, :, :2])
     both = np.clip(np.minimum(letters[:, None, 2:], result[None, :, 2:]) - low, 0, None).prod(-1)
