@@ -23,7 +23,7 @@ TALL = 0.62
 """Height of a typical letter or digit, in sizes of the font."""
 RULE = 2.5
 """Ink that runs straight for this many sizes of the font is a line, not a letter."""
-THICK = 0.35
+THICK = 0.22
 """Ink that runs straight and is thicker than this many sizes of the font is a blurred word without ascenders."""
 EDGE = 0.1
 """How rough the edges of ruling lines are, in sizes of the font."""
