@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 from PIL import Image, ImageFilter
 
 import vergence
-from titles.canvas import INK, Canvas, badge, quarters
+from titles.canvas import INK, TEXT, Canvas, badge, quarters
 from vergence.documents.table_files import RecognisedTable
 from vergence.documents.tabstruct.pictures import painted
 
 CAPTION = (
     "A skewed, blurred and noisy scan of a table (drawn by Matplotlib, in a font that training does not have) becomes "
     "a table again: its rows and columns in colours, merged cells with a thick frame, and what is in the spreadsheet "
-    "that is written. The network of 0.48 million weights comes with the system and was trained on rendered tables."
+    "that is written. The network of 0.47 million weights comes with the system and was trained on rendered tables."
 )
 ROWS = (
     ("Route", "Winter", None, "Summer", None),
@@ -93,7 +93,7 @@ def spreadsheet(axes: Axes, table: RecognisedTable) -> None:
             _box(cell.start_column, cell.start_row, cell.colspan, cell.rowspan, "#dfeaf6" if merged else "white")
         )
         axes.text(cell.start_column + cell.colspan / 2, cell.start_row + cell.rowspan / 2, cell.text, ha="center",
-                  va="center", fontsize=16, color=INK, clip_on=True)  # fmt: skip
+                  va="center", fontsize=14, color=INK, clip_on=True)  # fmt: skip
 
 
 def _box(x: float, y: float, width: float, height: float, colour: str):
@@ -110,9 +110,9 @@ def draw(path: Path) -> Path:
         result = vergence.load("tabstruct").predict(images=file)
     (table,) = result.tables
     canvas, places = Canvas(), quarters()
-    badge(canvas.picture(np.asarray(picture.convert("RGB")), *places[0]), "a scan", y=0.14)
+    badge(canvas.picture(np.asarray(picture.convert("RGB")), *places[0]), "a scan", size=TEXT * 0.8)
     for place, axis, count in ((places[1], "rows", table.rows), (places[2], "columns", table.columns)):
         shown = np.asarray(painted(result.upright[0], table.cells, axis))
-        badge(canvas.picture(shown, *place), f"{count} {axis}", y=0.14)
+        badge(canvas.picture(shown, *place), f"{count} {axis}", size=TEXT * 0.8)
     spreadsheet(canvas.axes(*places[3]), table)
     return canvas.save(path)

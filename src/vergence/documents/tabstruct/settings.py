@@ -359,6 +359,10 @@ SETTINGS = Settings(
         "tables": Starter(
             "tables of print, from a scan or a screenshot",
             data="rendered tables of 2 to 16 rows and 2 to 9 columns, others in every step",
+            tried=(
+                "fifteen tables by Matplotlib and Pillow in other fonts, four of them as bad scans: mean TEDS of "
+                "structure 96.5 %, all spans right in eleven; see the README"
+            ),
         ),
     },
     minutes=1.0,
