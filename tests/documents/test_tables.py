@@ -13,11 +13,12 @@ from vergence.data.images import read_image
 from vergence.documents import table_text
 from vergence.documents.page import inked
 from vergence.documents.table_annotations import html_spans
-from vergence.documents.table_ink import letter_size, uncovered, upright
+from vergence.documents.table_ink import content_box, enclosed, letter_size, parted, uncovered, upright
 from vergence.documents.table_layouts import LAYOUTS
 from vergence.documents.table_text import read_cells, texts_of
 from vergence.documents.tables import Fitted, Recipe, RenderedTables, as_ink, mirrored, render
 from vergence.ops.table_relations import alignment_loss
+from vergence.rendering.documents.fonts import Face, opened
 
 SPANS = [list(span) for _, span, _ in fixtures.cells()]
 CELLS = torch.tensor([box for _, _, box in fixtures.cells()], dtype=torch.float32)
@@ -153,6 +154,46 @@ def test_letters_tell_their_size_and_lines_are_no_letters(tmp_path):
     assert not sheet.letters[40:50, 10].any()
     assert not inked(sheet.plain())[40:50, 9:12].any()
     assert letter_size(np.zeros((20, 20), bool)) == 0
+
+
+def ruled(rows=3, columns=3, wide=120, tall=26, font=18):
+    """A ruled table of numbers, and lines that letters nearly touch."""
+    own = Image.new("RGB", (columns * wide + 21, rows * tall + 21), "white")
+    draw = ImageDraw.Draw(own)
+    for row in range(rows + 1):
+        draw.line((10, 10 + row * tall, 10 + columns * wide, 10 + row * tall), "black", 2)
+    for column in range(columns + 1):
+        draw.line((10 + column * wide, 10, 10 + column * wide, 10 + rows * tall), "black", 2)
+    face = opened(Face("DejaVuSans", "sans"), font)
+    for row in range(rows):
+        for column in range(columns):
+            draw.text((10 + column * wide + 70, 13 + row * tall), f"{row}{column}i", "black", face, "lt")
+    return torch.from_numpy(np.array(own)).permute(2, 0, 1)
+
+
+def test_letters_beside_a_line_stay_whole():
+    sheet = upright(ruled(), 0.0)
+    found = content_box(sheet.letters, np.array([40.0, 12.0, 125.0, 34.0]))
+    assert found is not None
+    assert found[1] <= 14, "the dot of the i is the highest"
+    assert found[3] - found[1] >= 12
+    assert (sheet.plain()[:, 10:12, 40:70] > 200).all(), "the line itself is gone"
+
+
+def test_lines_that_cross_a_cell_part_it_and_those_around_it_bound_it():
+    sheet = upright(ruled(), 0.0)
+    parts, numbers = parted(sheet, np.array([[14.0, 14, 126, 84], [75.0, 40, 120, 60]]))
+    assert numbers.tolist() == [0, 0, 0, 1]
+    np.testing.assert_allclose(parts[:3, 1], [14, 37, 63], atol=1.5)
+    large = enclosed(sheet, np.array([[74.0, 13, 114, 33], [150.0, 38, 240, 60]]))
+    np.testing.assert_allclose(large, [[11, 11, 131, 37], [131, 37, 251, 63]], atol=1.5)
+
+
+def test_without_lines_all_around_cells_stay_as_they_are():
+    picture = ruled()
+    picture[:, :, 8:14] = 255  # the first line down
+    box = np.array([[74.0, 13, 114, 33]])
+    np.testing.assert_array_equal(enclosed(upright(picture, 0.0), box), box)
 
 
 def test_text_that_no_cell_covers_is_found_within_the_table(tmp_path):
