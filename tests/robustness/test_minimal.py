@@ -1,4 +1,4 @@
-"""Minimal perturbations: exact for linear classifiers, honest about what was not found, the same alone or in a batch."""
+"""Minimal perturbations: exact for linear classifiers, the same alone or in a batch, honest about what is not found."""
 
 import math
 

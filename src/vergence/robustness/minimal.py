@@ -95,19 +95,19 @@ class DeepFool:
         gaps = logits - logits.gather(1, labels[:, None])
         others = gaps.scatter(1, labels[:, None], -torch.inf)
         nearest = others.topk(min(self.candidates, logits.shape[1] - 1), 1).indices
-        shortest = torch.full_like(gaps[:, 0], torch.inf)
-        step = torch.zeros_like(seen)
+        slopes, distances = [], []
         for rank in range(nearest.shape[1]):
             gap = gaps.gather(1, nearest[:, rank : rank + 1])[:, 0]
             slope = differentiated(classifier, gap.sum(), seen, keep=rank + 1 < nearest.shape[1])
             steepness = _norms(slope)
-            distance = gap.detach().abs() / steepness
-            # A little beyond the boundary, where rounding cannot undo the step.
-            scale = (distance + 1e-6 * (1 + distance)) / steepness
-            closer = (distance < shortest) & (steepness > 0)
-            shortest = torch.where(closer, distance, shortest)
-            step = torch.where(_like(closer, seen), _like(scale.to(seen), seen) * slope, step)
-        return step.detach()
+            slopes.append(slope)
+            distances.append(torch.where(steepness > 0, gap.detach().abs() / steepness, torch.inf))
+        shortest, which = torch.stack(distances).min(0)
+        slope = torch.stack(slopes)[which, torch.arange(len(seen), device=seen.device)]
+        steepness = _norms(slope)
+        # A little beyond the boundary, where rounding cannot undo the step; none where the classifier is flat.
+        scale = torch.where(steepness > 0, (shortest + 1e-6 * (1 + shortest)) / steepness, 0.0)
+        return _like(scale.to(seen), seen) * slope
 
 
 # L2-BIM ---------------------------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ class CarliniWagner:
             first.mul_(0.9).add_(slope, alpha=0.1)
             second.mul_(0.999).addcmul_(slope, slope, value=0.001)
             spread = (second / (1 - 0.999**step)).sqrt_().add_(1e-8)
-            place = place - self.rate / (1 - 0.9**step) * first / spread
+            place.addcdiv_(first, spread, value=-self.rate / (1 - 0.9**step))
             if step % every == 0:
                 falls = loss <= 0.9999 * before[active]
                 before[active] = loss
