@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,18 +62,27 @@ def leak_figure(path: Path, lines: Sequence[Line], sizes: Sequence[Tensor] = ())
             curves.plot(d, line.images, color=GREY, linewidth=1, label="pictures" if first else None)
             curves.plot(d, d / line.dimensions, color=GREY, linestyle=":", label="by chance" if first else None)
             seen.add(line.dimensions)
-    curves.set_xscale("log")
-    if max(float(line.gradients[-1]) for line in lines) < LITTLE:
-        curves.set_yscale("log")
+    little = max(float(line.gradients[-1]) for line in lines) < LITTLE
+    _logarithmic(curves.xaxis, 1, max(len(line.gradients) for line in lines))
+    if little:
+        _logarithmic(curves.yaxis, min(1 / line.dimensions for line in lines), 1)
     else:
         curves.set_ylim(0, 1.02)
     curves.set_xlabel("d, principal components")
     curves.set_ylabel("share inside them")
     curves.set_title("gradients (solid), perturbations (dashed)", fontsize=9)
-    curves.legend(fontsize=8, loc="center left" if curves.get_yscale() == "log" else "best")
+    curves.legend(fontsize=8, loc="center left" if little else "best")
     if both:
         _boxes(axes[1], [line.name for line in lines], known)
     return saved(drawn, path)
+
+
+def _logarithmic(axis: Any, low: float, high: float) -> None:
+    """Powers of ten as plain numbers: Matplotlib's own formatter takes longer than the rest of the figure."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(max(high, 10 * low))) + 1)
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.set_ticks([10.0**power for power in powers], [f"{10.0**power:g}" for power in powers])
+    axis.set_ticks([], minor=True)
 
 
 def _boxes(axis: Any, names: Sequence[str], sizes: Sequence[Tensor]) -> None:

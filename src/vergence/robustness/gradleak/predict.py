@@ -130,6 +130,9 @@ def diagnosis(ctx: Ctx, model: Network | None, inputs: Inputs) -> Diagnosis:
     """Diagnose every classifier on the pictures."""
     files = _files(inputs)
     truth = read_labels(Path(inputs.labels)) if inputs.labels else None
+    for path in files:
+        if truth is not None and path.stem not in truth:
+            raise VergenceError(f"{inputs.labels} has no label for {path.name}")
     columns: list[dict[str, Any]] = []
     bases: dict[tuple[int, int], tuple[Basis, str]] = {}
     notes: dict[str, None] = {}
