@@ -23,6 +23,8 @@ from vergence.recognition.data import Labelled
 from vergence.recognition.objects import picture
 
 KINDS = ("chair", "bottle", "lamp", "car", "bicycle", "sign", "person", "tree")
+FINER = 1.5
+"""Pixels of a rendered picture for one of the result, along a side."""
 DIMENSIONS = 20
 """Of the space around the curve."""
 CODE = ("vergence.robustness.things", "vergence.recognition.objects", "vergence.rendering")
@@ -40,7 +42,9 @@ def things(count: int, side: int, split: str) -> Labelled:
 def _rendered(count: int, side: int, split: str) -> dict[str, Tensor]:
     share: Share = "train" if split == "train" else "test"
     labels = torch.arange(count) % len(KINDS)
-    images = [picture(KINDS[int(k)], side, share, generator("things", split, n)) for n, k in enumerate(labels)]
+    finer = round(FINER * side)  # as CIFAR's pictures, these were larger once: that takes the grain out of them
+    larger = [picture(KINDS[int(k)], finer, share, generator("things", split, n)) for n, k in enumerate(labels)]
+    images = [(255 * resized(scaled(each), side, side).clamp(0, 1)).round().to(torch.uint8) for each in larger]
     return {"images": torch.stack(images), "labels": labels}
 
 

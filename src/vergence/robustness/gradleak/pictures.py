@@ -65,7 +65,9 @@ def leak_figure(path: Path, lines: Sequence[Line], sizes: Sequence[Tensor] = ())
     little = max(float(line.gradients[-1]) for line in lines) < LITTLE
     _logarithmic(curves.xaxis, 1, max(len(line.gradients) for line in lines))
     if little:
-        _logarithmic(curves.yaxis, min(1 / line.dimensions for line in lines), 1)
+        least = min(float(values[values > 0].min()) for line in lines for values in (line.gradients, line.images))
+        _logarithmic(curves.yaxis, max(least, 1e-9), 1)
+        curves.set_ylim(max(least, 1e-9) / 2, 2)
     else:
         curves.set_ylim(0, 1.02)
     curves.set_xlabel("d, principal components")
@@ -73,7 +75,7 @@ def leak_figure(path: Path, lines: Sequence[Line], sizes: Sequence[Tensor] = ())
     curves.set_title("gradients (solid), perturbations (dashed)", fontsize=9)
     curves.legend(fontsize=8, loc="center left" if little else "best")
     if both:
-        _boxes(axes[1], [line.name for line in lines], known)
+        _dots(axes[1], [line.name for line in lines], known)
     return saved(drawn, path)
 
 
@@ -85,17 +87,18 @@ def _logarithmic(axis: Any, low: float, high: float) -> None:
     axis.set_ticks([], minor=True)
 
 
-def _boxes(axis: Any, names: Sequence[str], sizes: Sequence[Tensor]) -> None:
-    filled = [(name, each.numpy(), colour) for name, each, colour in zip(names, sizes, colours(len(names)), strict=True)
+def _dots(axis: Any, names: Sequence[str], sizes: Sequence[Tensor]) -> None:
+    filled = [(name, each, colour) for name, each, colour in zip(names, sizes, colours(len(names)), strict=True)
               if len(each)]  # fmt: skip
-    box = axis.boxplot([each for _, each, _ in filled], whis=(0, 100), widths=0.6, patch_artist=True)
-    for patch, (_, _, colour) in zip(box["boxes"], filled, strict=True):
-        patch.set(facecolor=colour, alpha=0.6)
-    for median in box["medians"]:
-        median.set_color("black")
+    for place, (_, each, colour) in enumerate(filled, 1):
+        # Side by side in the order of their size, so that equal ones stay apart.
+        across = place + torch.linspace(-0.3, 0.3, len(each)) if len(each) > 1 else torch.tensor([float(place)])
+        axis.scatter(across, each.sort().values, s=14, color=colour, alpha=0.7, linewidths=0)
+        axis.hlines(each.median(), place - 0.4, place + 0.4, color="black", linewidth=1.5)
+    axis.set_xlim(0.4, len(filled) + 0.6)
     axis.set_xticks(range(1, len(filled) + 1), [name for name, _, _ in filled], fontsize=7, rotation=20, ha="right")
     axis.set_ylim(bottom=0)
-    axis.set_title("L2 norm of perturbations", fontsize=9)
+    axis.set_title("L2 norms of perturbations, and their median", fontsize=9)
 
 
 def signed(values: Tensor) -> Tensor:

@@ -275,13 +275,13 @@ class Crops:
 
 
 def _levels(photo: Tensor, channels: int, side: int) -> Iterator[Tensor]:
-    """A photograph whose shorter side is the crop's, and at scales between that and its own."""
+    """A photograph at scales that are larger than a crop, so that crops of it differ: two at most, enlarged little."""
     image = scaled(photo)
     image = image.mean(0, keepdim=True) if channels == 1 else image
     height, width = image.shape[-2:]
     shorter = min(height, width)
-    for scale in (1.0, 1.5, 2.25):
-        if scale > 1 and side * scale > shorter:
+    for scale in (1.5, 2.25):
+        if scale > 1.5 and side * scale > 1.2 * shorter:
             return
         size = [max(round(extent * side * scale / shorter), side) for extent in (height, width)]
         yield (255 * resized(image, *size).clamp(0, 1)).round().to(torch.uint8)
