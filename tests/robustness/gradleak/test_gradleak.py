@@ -318,7 +318,8 @@ def test_weights_of_other_systems_can_be_diagnosed(here, monkeypatch):
     other = Classifier(filled(nn.Sequential(SmallNet(3, 4), nn.Linear(16, 5))).float(), 16, name="other").eval()
     monkeypatch.setattr(predict, "named_classifier", lambda name, load: predict.Named(name, other, 16, tuple("abcde")))
     written(here, "a.png", "b.png", "others/x.png", size=(60, 50))
-    result = vergence.predict("gradleak", images=["a.png", "b.png"], model="other", basis="others", crops=40, rank=6)
+    asked = {"model": "other.safetensors", "basis": "others", "crops": 40, "rank": 6}
+    result = vergence.predict("gradleak", images=["a.png", "b.png"], **asked)
     assert result.dimensions == (768,)
     assert set(result.answers[0]) <= set("abcde")
     assert 0 < result.kept[0] <= 1

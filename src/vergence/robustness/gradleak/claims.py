@@ -1,4 +1,8 @@
-"""The paper's claims, as tests that can fail. Narrow and wide are d = 300 and 800, as in the paper."""
+"""The paper's claims, as tests that can fail.
+
+Narrow and wide are d = 300 and 800 in the paper, where they keep 96.85 and 99.40 % of the variance of CIFAR-10, and 300
+and 500 on the embedded pictures, where they keep 98.4 and 99.4 %. Bands of accuracy are the paper's own.
+"""
 
 from __future__ import annotations
 
@@ -128,15 +132,15 @@ CLAIMS = (
           paper="+0.052"),
     _lead("noise-ord-pert", "The whole method makes them larger than ordinary training.", "Table 2", "noise", "ord",
           paper="+0.218"),
-    _lead("noise-wide-pert", "So does noise after 800 components.", "Table 2", "noise-wide", "pca-wide",
+    _lead("noise-wide-pert", "So does noise after the wider number of components.", "Table 2", "noise-wide", "pca-wide",
           paper="+0.048"),
     _lead("fewer-pert", "Fewer components make them larger.", "Table 2", "noise", "noise-wide", paper="+0.100"),
     _lead("subspace", "Noise in the next components makes them larger than isotropic noise of the same energy.",
           "Sect. 4.2", "noise", "isotropic"),
     _lead("subspace-alpha", "It keeps more of the gradient in the components than isotropic noise.", "Sect. 4.2",
           "noise", "isotropic", "alpha", unit="of ᾱ"),
-    _cost("noise-cost", "The method costs at most 10.6 points of accuracy.", "noise", 10.6, "10.6"),
-    _cost("noise-wide-cost", "With 800 components, at most 2.9.", "noise-wide", 2.9, "2.9"),
+    _cost("noise-cost", "The method costs at most 10.6 points of accuracy, as on CIFAR-10.", "noise", 10.6, "10.6"),
+    _cost("noise-wide-cost", "With the wider number of components, at most 2.9.", "noise-wide", 2.9, "2.9"),
     _cost("pca-cost", "Projection alone costs at most 5.8.", "pca", 5.8, "5.8"),
     _lead("trades", "TRADES needs larger perturbations than the method.", "Table 2", "trades", "noise",
           paper="+0.356"),

@@ -14,7 +14,7 @@ from vergence.contract.context import Context
 from vergence.contract.data import Spread
 from vergence.contract.inputs import Artifact
 from vergence.contract.result import Result
-from vergence.core.errors import VergenceError
+from vergence.core.errors import VergenceError, did_you_mean
 from vergence.core.files import write_json, write_table
 from vergence.core.seeding import generator
 from vergence.data.images import find_images, read_image, resized, scaled
@@ -26,7 +26,7 @@ from vergence.robustness.gradleak import pictures
 from vergence.robustness.gradleak.model import Leak, Network, determination, diagnose
 from vergence.robustness.gradleak.settings import Config, Facts, Inputs
 from vergence.robustness.minimal import Attack, CarliniWagner, DeepFool, IterativeL2
-from vergence.robustness.named import Named, named_classifier, on, usual_names
+from vergence.robustness.named import READY, Named, named_classifier, on, usual_names
 from vergence.robustness.whitebox import checked_logits
 
 Ctx = Context[Config, Facts]
@@ -234,6 +234,11 @@ def _classifiers(ctx: Ctx, model: Network | None, inputs: Inputs) -> Iterator[Na
             raise VergenceError(
                 f"{name} is an ONNX file, which gives answers but no gradients: expected lite0, lite1, lite2 or a "
                 ".safetensors file of a Vergence classifier (in Python, any nn.Module)"
+            )
+        if name not in READY and Path(name).suffix != ".safetensors":
+            raise VergenceError(
+                f"no classifier {name!r}{did_you_mean(name, READY)}: expected {', '.join(READY)} or a .safetensors "
+                "file of a Vergence classifier (in Python, diagnose takes any nn.Module)"
             )
         named = on(named_classifier(name, ctx.load), ctx.device, ctx.float_type)
         if not isinstance(named.classifier, Classifier) or named.classifier.side is None:

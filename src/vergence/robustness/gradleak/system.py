@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -91,7 +92,7 @@ class GradLeakSystem(System[Config, Facts, Network, Data, Diagnosis]):
         images, labels = batch
         config, defence = ctx.config, ctx.config.defence
         name = "centre" if config.model.head == "mahalanobis" else "cross_entropy"
-        loss = centre_loss if name == "centre" else F.cross_entropy
+        loss = partial(_scaled_centre_loss, length=config.model.length) if name == "centre" else F.cross_entropy
         if defence.kind == "none":
             change = config.transform
             basis = model.stored.basis()
@@ -136,6 +137,11 @@ class GradLeakSystem(System[Config, Facts, Network, Data, Diagnosis]):
 
     def pictures(self, ctx: Ctx, models: Mapping[str, Network], data: Data) -> Sequence[Artifact]:
         return pictures.draw(ctx, models, data)
+
+
+def _scaled_centre_loss(logits: Tensor, labels: Tensor, length: float) -> Tensor:
+    """The loss of the Max-Mahalanobis head with gradients as large as cross-entropy's: SGD diverges without."""
+    return centre_loss(logits, labels) / length
 
 
 # Principal components -------------------------------------------------------------------------------------------------
