@@ -227,7 +227,7 @@ VARIANTS = {
 def _tiny_training() -> Training:
     schedule = Schedule("cosine", floor=0.0)
     optimiser = Optimiser("sgd", lr=0.05, nesterov=True, weight_decay=5e-4, schedule=schedule)
-    return Training(epochs=20, batch=32, log_every=25, optimiser=optimiser)
+    return Training(epochs=16, batch=32, log_every=25, optimiser=optimiser)
 
 
 def _dropped(lr: float, epochs: int, batch: int, decay: float, milestones: tuple[int, ...], gamma: float) -> Training:
@@ -242,8 +242,8 @@ TINY = Config(
     Defence(steps=2, step=6.0),
     Pictures(shift=2),
     _tiny_training(),
-    Protocol(pictures=120, batch=120, attack="strongest", searches=3, steps=40, rate=0.02, constant=1.0,
-             budgets=(1, 2, 4, 8)),
+    Protocol(pictures=120, batch=120, attack="strongest", searches=2, steps=40, rate=0.02, constant=1.0,
+             budgets=(1, 4, 8)),
 )  # fmt: skip
 _MNIST = Pictures("mnist:data", side=28, channels=1, most=4000, shift=2, mirror=False)
 _ADAM = Optimiser("adam", lr=3e-3, weight_decay=1e-4)
