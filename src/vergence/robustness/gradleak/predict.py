@@ -92,13 +92,16 @@ class Diagnosis(Result):
     """What to know before using the numbers; empty if nothing."""
 
     def figures(self, number: int) -> dict[str, Any]:
-        """The main figures of a classifier."""
+        """The main figures of a classifier; kept and error are the components' own (see the fields)."""
         curve, sizes, dimensions = self.curves[number].nanmean(0), self.sizes[number], self.dimensions[number]
         fooled = sizes[sizes.isfinite() & (sizes > 0)]
         known = len(fooled) > 0
         return {
             "alpha": float(curve[-1]),
             "rank": len(curve),
+            "dimensions": dimensions,
+            "kept": self.kept[number],
+            "error": self.error[number],
             "chance": len(curve) / dimensions,
             "pictures in components": float(self.picture_curves[number][-1]),
             "mean gradient norm": float(self.norms[number].mean()),
@@ -353,8 +356,8 @@ def render(ctx: Ctx, inputs: Inputs, result: Diagnosis) -> list[Artifact]:
 def _curve_table(path: Path, lines: Sequence[pictures.Line]) -> Artifact:
     heading = ["classifier", "d", "alpha of gradients", "alpha of perturbations", "of the pictures", "by chance"]
     rows = [
-        [line.name, d + 1, f"{line.gradients[d]:.6f}", f"{line.changes[d]:.6f}", f"{line.images[d]:.6f}",
-         f"{(d + 1) / line.dimensions:.6f}"]
+        [line.name, d + 1, f"{line.gradients[d]:.6g}", f"{line.changes[d]:.6g}", f"{line.images[d]:.6g}",
+         f"{(d + 1) / line.dimensions:.6g}"]
         for line in lines for d in range(len(line.gradients))
     ]  # fmt: skip
     return Artifact("table", write_table(path, heading, rows), "The curves as numbers.")
@@ -363,7 +366,7 @@ def _curve_table(path: Path, lines: Sequence[pictures.Line]) -> Artifact:
 def _picture_table(path: Path, result: Diagnosis) -> Artifact:
     heading = ["picture", "classifier", "answer", "gradient norm", "alpha", "perturbation, L2", "answer after"]
     rows = [
-        [name, classifier, result.answers[k][i], f"{result.norms[k][i]:.6g}", f"{result.curves[k][i, -1]:.6f}",
+        [name, classifier, result.answers[k][i], f"{result.norms[k][i]:.6g}", f"{result.curves[k][i, -1]:.6g}",
          f"{result.sizes[k][i]:.6g}", result.after[k][i]]
         for k, classifier in enumerate(result.classifiers) for i, name in enumerate(result.names)
     ]  # fmt: skip
