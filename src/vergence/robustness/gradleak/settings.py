@@ -359,6 +359,7 @@ SETTINGS = Settings(
             "model.width": 4,
             "transform.narrow": 8,
             "transform.wide": 16,
+            "transform.scale": 1.0,
             "protocol.pictures": 8,
             "protocol.steps": 2,
             "protocol.budgets": (8,),
