@@ -205,8 +205,21 @@ def test_a_basis_of_other_pictures_is_refused():
     basis = principal([noisy().flatten(1)], 5)
     with pytest.raises(VergenceError, match="432 dimensions, but pictures of 3 x 8 x 8 have 192"):
         diagnose(network, noisy(2, 8), basis)
-    with pytest.raises(VergenceError, match="not finite"):
-        diagnose(lambda x: network(x) * math.nan, noisy(2), basis)
+    with pytest.raises(VergenceError, match="no pictures"):
+        diagnose(network, noisy(2)[:0], basis)
+
+
+def test_a_classifier_without_usable_gradients_is_refused():
+    basis, images = principal([noisy().flatten(1)], 5), noisy(2)
+    linear = nn.Sequential(nn.Flatten(), nn.Linear(300, 4)).eval()
+    with pytest.raises(VergenceError, match="Sequential cannot take pictures of 3 x 12 x 12: "):
+        diagnose(linear, images, basis)
+    with pytest.raises(VergenceError, match="not finite numbers"):
+        diagnose(lambda x: x.flatten(1)[:, :4] * math.nan, images, basis)
+    with pytest.raises(VergenceError, match="not finite at picture 0"):
+        diagnose(lambda x: (0 * x.flatten(1)[:, :4]).sqrt() + x.flatten(1)[:, :4], images, basis)
+    with pytest.raises(VergenceError, match="has no gradient"):
+        diagnose(lambda x: (x.flatten(1)[:, :4] > 0.5).float(), images, basis)
 
 
 def test_determination_is_the_squared_correlation():
@@ -282,7 +295,7 @@ def test_grey_classifiers_get_grey_pictures(here):
         (["--data", "nowhere"], "nowhere"),
         (["--data", "empty"], "empty has no pictures to diagnose"),
         (["b.png"], "b.png does not exist"),
-        (["a.png", "--model", "lite9"], "no classifier 'lite9' (did you mean 'lite"),
+        (["a.png", "--model", "lite9"], "no classifier 'lite9': expected lite0, lite1, lite2 or a .safetensors file"),
         (["a.png", "--model", "net.onnx"], "net.onnx is an ONNX file, which gives answers but no gradients"),
         (["a.png", "--model", "no.safetensors"], "no.safetensors"),
         (["a.png", "--rank", "0"], "a basis of rank 1 or more needs more crops than its rank"),

@@ -28,7 +28,7 @@ from vergence.robustness.attacks import Logits
 from vergence.robustness.classifiers import Classifier
 from vergence.robustness.gradleak.settings import Config, Mode, ModelConfig
 from vergence.robustness.minimal import Attack, DeepFool
-from vergence.robustness.whitebox import UNIT, Bounds, check, checked_logits, input_gradients
+from vergence.robustness.whitebox import UNIT, Bounds, check, checked_logits, input_gradients, name_of
 
 # The transform --------------------------------------------------------------------------------------------------------
 
@@ -125,8 +125,7 @@ def diagnose(
     known = torch.zeros(len(images), dtype=torch.int64, device=images.device) if labels is None else labels
     for part, truth in zip(images.split(batch), known.split(batch), strict=True):
         check(classifier, part, truth, bounds)
-        with torch.no_grad():
-            answers = checked_logits(classifier, part, truth).argmax(1)
+        answers = _answers(classifier, part, truth)
         truth = answers if labels is None else truth
         gradients = input_gradients(classifier, part, truth, bounds=bounds)
         if attack is None:
@@ -141,8 +140,21 @@ def diagnose(
     return Leak(gradients, changes, sizes, curves, change_curves, right)
 
 
+def _answers(classifier: Logits, images: Tensor, labels: Tensor) -> Tensor:
+    """The predicted classes; an error that names the pictures' size if the classifier takes another one."""
+    try:
+        with torch.no_grad():
+            return checked_logits(classifier, images, labels).argmax(1)
+    except RuntimeError as error:
+        shape = " x ".join(map(str, images.shape[1:]))
+        reason = str(error).strip().splitlines()[0]
+        raise VergenceError(f"{name_of(classifier)} cannot take pictures of {shape}: {reason}") from error
+
+
 def refuse_other_size(images: Tensor, basis: Basis) -> None:
     """Raise an error for pictures that are not of the size that a basis was made from."""
+    if not len(images):
+        raise VergenceError("there are no pictures to diagnose a classifier on")
     if images[0].numel() != basis.dimensions:
         shape = " x ".join(map(str, images.shape[1:]))
         raise VergenceError(

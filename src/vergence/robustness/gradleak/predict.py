@@ -14,7 +14,7 @@ from vergence.contract.context import Context
 from vergence.contract.data import Spread
 from vergence.contract.inputs import Artifact
 from vergence.contract.result import Result
-from vergence.core.errors import VergenceError, did_you_mean
+from vergence.core.errors import VergenceError
 from vergence.core.files import write_json, write_table
 from vergence.core.seeding import generator
 from vergence.data.images import find_images, read_image, resized, scaled
@@ -240,8 +240,8 @@ def _classifiers(ctx: Ctx, model: Network | None, inputs: Inputs) -> Iterator[Na
             )
         if name not in READY and Path(name).suffix != ".safetensors":
             raise VergenceError(
-                f"no classifier {name!r}{did_you_mean(name, READY)}: expected {', '.join(READY)} or a .safetensors "
-                "file of a Vergence classifier (in Python, diagnose takes any nn.Module)"
+                f"no classifier {name!r}: expected {', '.join(READY)} or a .safetensors file of a Vergence classifier "
+                "(in Python, diagnose takes any nn.Module)"
             )
         named = on(named_classifier(name, ctx.load), ctx.device, ctx.float_type)
         if not isinstance(named.classifier, Classifier) or named.classifier.side is None:
