@@ -13,8 +13,8 @@ from vergence.robustness.gradleak.pictures import signed
 
 CAPTION = (
     "A photograph (scikit-image), the gradient of EfficientNet-Lite0's loss, the smallest perturbation that DeepFool "
-    "finds added to it, and the share of photographs, of a random direction and of the gradients of ten photographs in "
-    "the first d principal components of crops of other photographs: an illustration of gradient leaking, no claim."
+    "finds added to it, and the share of photographs, of a random direction and of the gradients of six photographs in "
+    "the first d principal components of 2,000 crops of other photographs: an illustration of gradient leaking, no claim."
 )
 PICTURE = "chelsea.png"
 OTHERS = ("rocket.jpg", "coffee.png", "camera.png", "astronaut.png", "motorcycle_left.png")
@@ -22,7 +22,7 @@ OTHERS = ("rocket.jpg", "coffee.png", "camera.png", "astronaut.png", "motorcycle
 
 def draw(path: Path) -> Path:
     pictures = [photograph(name) for name in (PICTURE, *OTHERS)]
-    result = vergence.load("gradleak").predict(images=pictures, model="lite0", crops=1000, rank=100)
+    result = vergence.load("gradleak").predict(images=pictures, model="lite0", crops=2000, rank=100)
     canvas, places = Canvas(), quarters()
     shown, changes = (255 * result.pictures[0][0]).round().to(torch.uint8), result.changes[0][0]
     top, bottom = 38, 187  # rows of the square, so that a panel is 3:2
