@@ -7,7 +7,9 @@ from pathlib import Path
 import torch
 
 import vergence
-from titles.canvas import INK, Canvas, badge, photograph, pixels, quarters
+from titles.canvas import INK, Canvas, badge, pixels, quarters
+from vergence.data.images import read_image
+from vergence.data.photographs import path_of
 from vergence.drawing.figure import GREEN, GREY, RED
 from vergence.robustness.gradleak.pictures import signed
 
@@ -22,7 +24,7 @@ OTHERS = ("rocket.jpg", "flower.jpg", "motorcycle_left.png")
 
 
 def draw(path: Path) -> Path:
-    pictures = [photograph(name) for name in (PICTURE, *OTHERS)]
+    pictures = [read_image(path_of(name)) for name in (PICTURE, *OTHERS)]
     result = vergence.load("gradleak").predict(images=pictures, model="lite0", crops=2000, rank=100)
     canvas, places = Canvas(), quarters()
     shown, changes = (255 * result.pictures[0][0]).round().to(torch.uint8), result.changes[0][0]
