@@ -25,7 +25,7 @@ OTHERS = ("rocket.jpg", "flower.jpg", "motorcycle_left.png")
 
 def draw(path: Path) -> Path:
     pictures = [read_image(path_of(name)) for name in (PICTURE, *OTHERS)]
-    result = vergence.load("gradleak").predict(images=pictures, model="lite0", crops=2000, rank=100)
+    result = vergence.load("gradleak").predict(images=pictures, model="lite0", crops=2000, rank=50)
     canvas, places = Canvas(), quarters()
     shown, changes = (255 * result.pictures[0][0]).round().to(torch.uint8), result.changes[0][0]
     top, bottom = 38, 187  # rows of the square, so that a panel is 3:2
