@@ -52,7 +52,7 @@ def _curves(canvas: Canvas, result: object, x: float, y: float, width: float, he
         axes.spines[side].set_visible(False)
     axes.set_ylim(top=3, bottom=float(curve[0]) / 30)  # room for the words between the lines
     axes.text(1.1, float(images[0]) / 25, "photographs", color=GREEN, fontsize=21)
-    axes.text(1.1, 9 / result.dimensions[0], "by chance", color=GREY, fontsize=21)
+    axes.text(1.1, 18 / result.dimensions[0], "by chance", color=GREY, fontsize=21)
     axes.text(5, float(curve[0]) / 12, "gradients", color=RED, fontsize=21)
     canvas.write(x + 14, y + 18, "share in d components", INK, 28)
     canvas.write(x + width - 20, y + height - 22, "d", INK, 28, ha="right")
