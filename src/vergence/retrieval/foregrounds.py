@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from vergence.core.errors import VergenceError
+from vergence.core.seeding import generator
 from vergence.data.images import normalised, resized, scaled
 from vergence.retrieval.cutouts import on_white
 from vergence.retrieval.fos_settings import ForegroundView
@@ -166,8 +167,9 @@ class Pairs:
     where: Tensor | None = None
     """(Q,): 1 if what decides the fit is inside the box, 0 if it is elsewhere, -1 if it is not known."""
     scenes: Tensor | None = None
-    """(Q,), classes of the backgrounds, for pre-training; their number is that of ``scene_names``."""
-    scene_names: tuple[str, ...] = ()
+    """(Q, A), attributes of the backgrounds, for pre-training."""
+    scene_sizes: tuple[int, ...] = ()
+    """(A,), the number of values of each attribute."""
     note: str = ""
     """How the data was split, if the reader did it."""
 
@@ -236,7 +238,7 @@ class Cutouts:
 
 @dataclass(frozen=True)
 class Backgrounds:
-    """Backgrounds with the classes of their scenes."""
+    """Backgrounds with the attributes of their scenes."""
 
     data: Pairs
     view: ForegroundView
@@ -244,15 +246,15 @@ class Backgrounds:
     def __len__(self) -> int:
         return len(self.data.boxes)
 
-    def _sample(self, index: int, generator: torch.Generator | None) -> tuple[Tensor, int]:
+    def _sample(self, index: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         assert self.data.scenes is not None
         shown, _ = shown_query(self.view, self.data.backgrounds[index], self.data.box(index), generator)
-        return shown, int(self.data.scenes[index])
+        return shown, self.data.scenes[index]
 
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         return self._sample(range(len(self))[index], None)
 
-    def draw(self, index: int, generator: torch.Generator) -> tuple[Tensor, int]:
+    def draw(self, index: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         return self._sample(index, generator)
 
 
@@ -293,6 +295,52 @@ class Triplets:
         return _pick(same.nonzero()[:, 0], generator), _pick(others.nonzero()[:, 0], generator)
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """Triplets of features: random views of every query and cut-out that frozen encoders have seen once."""
+
+    data: Triplets
+    backgrounds: Tensor
+    """(V, Q, D), features of V views of each background."""
+    layouts: Tensor
+    """(V, Q, 4)."""
+    foregrounds: Tensor
+    """(V, F, D), embeddings of V views of each cut-out."""
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.draw(range(len(self))[index], torch.Generator().manual_seed(index))
+
+    def draw(self, index: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
+        pairs = self.data.data
+        query = index % len(pairs.boxes)
+        positive, negative = self.data.chosen(query, generator)
+        one, near, far = torch.randint(len(self.layouts), (3,), generator=generator).tolist()
+        return (self.backgrounds[one, query], self.layouts[one, query], self.foregrounds[near, positive],
+                self.foregrounds[far, negative], int(pairs.patterns[positive]))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Views:
+    """Every query (or every cut-out) as drawn for training in one random view of each; ``seed`` names the view."""
+
+    data: Pairs
+    view: ForegroundView
+    seed: tuple[int | str, ...]
+    cutouts: bool = False
+
+    def __len__(self) -> int:
+        return len(self.data.patterns if self.cutouts else self.data.boxes)
+
+    def __getitem__(self, index: int) -> Any:
+        source = generator("view", *self.seed, index)
+        if self.cutouts:
+            return shown_cutout(self.view, self.data.cutouts[index], source)
+        return shown_query(self.view, self.data.backgrounds[index], self.data.box(index), source)
+
+
 def _pick(places: Tensor, generator: torch.Generator) -> int:
     if not len(places):
         raise VergenceError("a query has no cut-out to compare with: training needs at least two patterns")
@@ -326,8 +374,3 @@ class _Gallery:
 
     def __getitem__(self, index: int) -> Tensor:
         return shown_cutout(self.view, self.data.cutouts[index])
-
-
-def with_patterns(data: Pairs, patterns: Tensor) -> Pairs:
-    """The same pairs with other patterns: those that a teacher gives to cut-outs that have none."""
-    return replace(data, patterns=patterns)

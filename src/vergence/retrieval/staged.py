@@ -94,12 +94,6 @@ def _row(
     }
 
 
-SCENES = tuple(
-    f"{prop}, light: {light}" for prop, light in product(("dog", "chair", "ball", "board"), (*LIGHTS, "soft"))
-)
-"""Classes of the scenes: what stands there and where the light comes from."""
-
-
 def staged(count: int, each: int, side: int, split: str) -> Pairs:
     """Rendered queries and figures as data: 4 * count queries, and 2 * each figures of every motion and view. A
     training query's own figure is a random one of its pattern: within a pattern they are interchangeable."""
@@ -117,6 +111,6 @@ def staged(count: int, each: int, side: int, split: str) -> Pairs:
         NAMES,
         fits,
         where=made["where"],
-        scenes=made["props"] * 3 + made["lights"],
-        scene_names=SCENES,
+        scenes=torch.stack([made["props"], made["lights"]], 1),
+        scene_sizes=(UPPER, len(LIGHTS) + 1),
     )

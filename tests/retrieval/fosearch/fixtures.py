@@ -131,4 +131,4 @@ def prediction(folder):
     for number in range(5):
         cutout(folder / "gallery" / f"{number}.png", number, white=number == 4)
     files = ["--background", str(folder / "background.png"), "--gallery", str(folder / "gallery")]
-    return [*files, "--box", "10,12,20,30", "--top", "3", "--index", str(folder / "index")]
+    return [*files, "--box", "10,12,20,30", "--top", "3"]
