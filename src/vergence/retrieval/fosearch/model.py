@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vergence.core.errors import VergenceError
+from vergence.data.assets import LITE
+from vergence.nn.efficientnet_lite import EfficientNetLite, public_names
 from vergence.nn.resnet import ResNet, load_imagenet
 from vergence.ops.precision import full_precision, wide
+from vergence.reading.weights import load_archive
 from vergence.retrieval.fosearch.settings import ModelConfig, Network
 
 
@@ -62,14 +66,14 @@ class FOSearch(nn.Module):
         super().__init__()
         self.settings = model
         self.foreground = _encoder(model.network)
-        self.background = _encoder(model.network)
-        size = self.foreground.outputs
-        inputs = {"bilinear": 4 * size, "concat": size + 4, "early": size}[model.fusion]
+        self.background = _encoder(model.network) if model.background == "own" else ImageNetEncoder()
+        size, seen = self.foreground.outputs, self.background.outputs
+        inputs = {"bilinear": 4 * seen, "concat": seen + 4, "early": seen}[model.fusion]
         self.classifier = nn.Linear(size, patterns)
         self.centre_loss = CentreLoss(patterns, size)
         self.head = QueryHead(inputs, model.hidden or size, size, model.rectified)
         self.sizes = tuple(scenes)
-        self.scenes = nn.Linear(size, sum(scenes)) if scenes else None
+        self.scenes = nn.Linear(seen, sum(scenes)) if scenes else None
 
     def forward(self, background: Tensor, layout: Tensor, foreground: Tensor) -> dict[str, Tensor]:
         """Squares (B, 3, S, S), layouts (B, 4) and cut-outs on white (B, 3, S, S) to ``query`` and ``foreground``
@@ -109,7 +113,7 @@ class FOSearch(nn.Module):
         """A frozen encoder stays in evaluation mode, or its normalisation would drift."""
         super().train(mode)
         for encoder in (self.foreground, self.background):
-            encoder.train(mode and next(encoder.parameters()).requires_grad)
+            encoder.train(mode and any(parameter.requires_grad for parameter in encoder.parameters()))
         return self
 
 
@@ -136,6 +140,27 @@ def triplet(query: Tensor, positive: Tensor, negative: Tensor, margin: float = 0
         return F.relu(gap + margin).mean()
 
 
+class ImageNetEncoder(nn.Module):
+    """EfficientNet-Lite0's pooled features (B, 1280), as trained on ImageNet: an asset, loaded when it is first used and
+    no part of the weights."""
+
+    outputs = 1280
+
+    def forward(self, x: Tensor) -> Tensor:
+        network = _lite0().to(x.device)
+        x = F.relu6(network.bn0(network.conv_stem(x)))
+        for block in network.blocks:
+            x = block(x)
+        return F.relu6(network.bn1(network.conv_head(x))).mean((2, 3))
+
+
+@cache
+def _lite0() -> EfficientNetLite:
+    network = EfficientNetLite("lite0")
+    network.load_state_dict(public_names(load_archive(LITE["efficientnet-lite0"].path())))
+    return network.eval().requires_grad_(False)
+
+
 def _encoder(network: Network) -> ResNet:
     return ResNet(0, network.depths, network.block, network.widths)
 
@@ -150,7 +175,8 @@ def load_encoders(model: FOSearch, state: Mapping[str, Tensor]) -> str:
     own = {name: tensor for name, tensor in state.items() if name.startswith(("foreground.", "background."))}
     if not own:
         for encoder in (model.foreground, model.background):
-            load_imagenet(encoder, state)
+            if isinstance(encoder, ResNet):
+                load_imagenet(encoder, state)
         return "both encoders start from ImageNet weights, the rest is new"
     expected = {k: v for k, v in model.state_dict().items() if k.startswith(("foreground.", "background."))}
     for name, tensor in expected.items():

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vergence.contract.context import Context
-from vergence.contract.inputs import Artifact
+from vergence.contract.inputs import Artifact, InMemory
 from vergence.contract.result import Result
 from vergence.core.errors import VergenceError
 from vergence.core.files import write_json, write_table
@@ -213,8 +213,7 @@ def _batches(
 
 def _table(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
     """Patterns by resolved name from ``patterns.csv`` in the gallery, if there is one."""
-    table = folder / "patterns.csv"
-    if not table.is_file() or not folder.exists():
+    if isinstance(folder, InMemory) or not (table := folder / "patterns.csv").is_file():
         return {}
     rows = read_records(table, ("file",), "a table of patterns")
     texts = {row["file"]: ", ".join(v.strip() for k, v in row.items() if k != "file" and v.strip()) for row in rows}

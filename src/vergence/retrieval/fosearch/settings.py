@@ -40,6 +40,9 @@ class ModelConfig:
 
     network: Network = Network()
     """Of both encoders."""
+    background: Literal["own", "efficientnet-lite0"] = "own"
+    """The background encoder: a network of its own, or EfficientNet-Lite0 as it was trained on ImageNet (extra
+    `pretrained`), which stays outside the weights."""
     fusion: Literal["bilinear", "concat", "early"] = "bilinear"
     """Outer product of background features and layout; both in a row; or a picture whose box is filled with the mean
     (Zhao et al., 2018)."""
@@ -58,6 +61,10 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if self.hidden < 0:
             raise VergenceError(f"a query head's hidden width is at least 0, got {self.hidden}")
+        if self.background != "own" and not self.frozen:
+            raise VergenceError(
+                f"{self.background} is always frozen: give --model.frozen True, or a network of its own"
+            )
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class FOSearchSystem(System[Config, Facts, FOSearch, Pairs, Fits]):
         """Without those that have no length, no data (classes of scenes) or nothing to do."""
         model = config.model
         absent = {
-            "scenes": bool(config.pretrained) or not facts.scenes,
+            "scenes": bool(config.pretrained) or not facts.scenes or model.background != "own",
             "teacher": not model.taught,
             "joint": not model.multitask,
         }
