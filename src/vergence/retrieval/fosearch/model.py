@@ -141,13 +141,13 @@ def triplet(query: Tensor, positive: Tensor, negative: Tensor, margin: float = 0
 
 
 class ImageNetEncoder(nn.Module):
-    """EfficientNet-Lite0's pooled features (B, 1280), as trained on ImageNet: an asset, loaded when it is first used and
-    no part of the weights."""
+    """EfficientNet-Lite0's pooled features (B, 1280), as trained on ImageNet: an asset, loaded when it is first used
+    and no part of the weights."""
 
     outputs = 1280
 
     def forward(self, x: Tensor) -> Tensor:
-        network = _lite0().to(x.device)
+        network = _lite0().to(x)
         x = F.relu6(network.bn0(network.conv_stem(x)))
         for block in network.blocks:
             x = block(x)

@@ -40,9 +40,6 @@ class ModelConfig:
 
     network: Network = Network()
     """Of both encoders."""
-    background: Literal["own", "efficientnet-lite0"] = "own"
-    """The background encoder: a network of its own, or EfficientNet-Lite0 as it was trained on ImageNet (extra
-    `pretrained`), which stays outside the weights."""
     fusion: Literal["bilinear", "concat", "early"] = "bilinear"
     """Outer product of background features and layout; both in a row; or a picture whose box is filled with the mean
     (Zhao et al., 2018)."""
@@ -57,6 +54,9 @@ class ModelConfig:
     """Whether the background encoder stays as it was pre-trained while the query head learns."""
     multitask: bool = False
     """Whether both encoders are fine-tuned with both losses in the end."""
+    background: Literal["own", "efficientnet-lite0"] = "own"
+    """The background encoder: a network of its own, or EfficientNet-Lite0 as it was trained on ImageNet (extra
+    `pretrained`), which stays outside the weights."""
 
     def __post_init__(self) -> None:
         if self.hidden < 0:
