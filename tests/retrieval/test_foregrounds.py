@@ -267,12 +267,12 @@ def test_a_wrong_pair_is_named(row, why, tmp_path):
 
 
 def test_rendered_scenes_follow_their_rule():
-    from vergence.retrieval.staged import scenes, staged
-    from vergence.retrieval.staging import INSIDE, NAMES, NOWHERE, UPPER
+    from vergence.retrieval.staged import NAMES, scenes, staged
+    from vergence.retrieval.staging import INSIDE, NOWHERE, UPPER
 
     data = staged(10, 1, 32, "a test")
     made = scenes(10, 32, ("a test",))
-    assert len(NAMES) == len(set(NAMES)) == 20
+    assert len(NAMES) == len(set(NAMES)) == 18
     assert len(data.boxes) == 40
     boxes = made["boxes"]
     assert (boxes[:, :2] >= 0).all()
@@ -289,7 +289,8 @@ def test_rendered_scenes_follow_their_rule():
     assert torch.equal(one, other.flip(-1))
     assert torch.equal(made["patterns"][0::2] ^ 1, made["patterns"][1::2])
     assert torch.equal(data.query_patterns(), made["patterns"])
-    assert data.relevance().sum(1).unique().tolist() == [1, 2]
+    assert data.relevance()[~upper].sum(1).unique().tolist() == [1, 2]
+    assert data.relevance()[upper].sum(1).unique().tolist() == [2, 4]  # of any view
 
 
 def test_the_light_of_a_scene_and_of_a_figure_comes_from_its_side():

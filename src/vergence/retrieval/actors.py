@@ -50,8 +50,8 @@ class Stance:
             return angle + uniform(source, -spread, spread)
 
         if motion == "sit":
-            legs = tuple(Limb(near(1.42, 0.1), near(0.12, 0.08), near(1.45, 0.2)) for _ in range(2))
-            arms = tuple(Limb(near(0.45), near(0.1, 0.08), near(0.8, 0.3)) for _ in range(2))
+            legs = tuple(Limb(near(1.42, 0.1), near(0.05, 0.04), near(1.45, 0.2)) for _ in range(2))
+            arms = tuple(Limb(near(0.45), near(0.03, 0.03), near(0.8, 0.3)) for _ in range(2))
             return cls((legs[0], legs[1]), (arms[0], arms[1]), near(0.05, 0.1))
         if motion == "kick":
             legs = (Limb(near(1.05), near(0.12, 0.1), near(0.15)), Limb(near(-0.25), near(0.1, 0.05), near(0.2)))

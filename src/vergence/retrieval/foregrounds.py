@@ -297,15 +297,15 @@ class Triplets:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Triplets of features: random views of every query and cut-out that frozen encoders have seen once."""
+    """Triplets whose cut-outs, and perhaps queries, are features of random views that a frozen encoder saw once."""
 
     data: Triplets
-    backgrounds: Tensor
-    """(V, Q, D), features of V views of each background."""
-    layouts: Tensor
-    """(V, Q, 4)."""
     foregrounds: Tensor
     """(V, F, D), embeddings of V views of each cut-out."""
+    backgrounds: Tensor | None = None
+    """(V, Q, D), features of V views of each background; without them, a background is drawn anew."""
+    layouts: Tensor | None = None
+    """(V, Q, 4)."""
 
     def __len__(self) -> int:
         return len(self.data)
@@ -317,9 +317,13 @@ class Encoded:
         pairs = self.data.data
         query = index % len(pairs.boxes)
         positive, negative = self.data.chosen(query, generator)
-        one, near, far = torch.randint(len(self.layouts), (3,), generator=generator).tolist()
-        return (self.backgrounds[one, query], self.layouts[one, query], self.foregrounds[near, positive],
-                self.foregrounds[far, negative], int(pairs.patterns[positive]))  # fmt: skip
+        one, near, far = torch.randint(len(self.foregrounds), (3,), generator=generator).tolist()
+        if self.backgrounds is None or self.layouts is None:
+            shown, layout = shown_query(self.data.view, pairs.backgrounds[query], pairs.box(query), generator)
+        else:
+            shown, layout = self.backgrounds[one, query], self.layouts[one, query]
+        embeddings = self.foregrounds[near, positive], self.foregrounds[far, negative]
+        return shown, layout, *embeddings, int(pairs.patterns[positive])
 
 
 @dataclass(frozen=True)

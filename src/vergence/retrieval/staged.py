@@ -11,12 +11,24 @@ from torch import Tensor
 from vergence.core.seeding import generator
 from vergence.data.rendered import rendered
 from vergence.rendering.things import choice
+from vergence.retrieval.actors import MOTIONS
 from vergence.retrieval.cutouts import trimmed
 from vergence.retrieval.foregrounds import Pairs
-from vergence.retrieval.staging import LIGHTS, NAMES, UPPER, VIEWS, Stage, cut_out, pattern_of, stage
+from vergence.retrieval.staging import UPPER, Stage, cut_out, stage
 
 CODE = ("vergence.rendering", "vergence.reid.people", "vergence.retrieval.actors", "vergence.retrieval.staging",
         "vergence.data.photographs")  # fmt: skip
+LIGHTS, VIEWS = ("left", "right"), ("front", "side")
+NAMES = (
+    *(f"{motion}, {view}, lit from the {light}" for motion, view, light in product(MOTIONS, VIEWS, LIGHTS)),
+    *(f"upper body, lit from the {light}" for light in LIGHTS),
+)
+"""Of the 18 patterns: motion, view and light; of a figure that is cut, the light alone."""
+
+
+def pattern_of(motion: int, view: int, light: int) -> int:
+    """The pattern of a figure; motion ``UPPER`` stands for one that is cut."""
+    return (motion * len(VIEWS) + (0 if motion == UPPER else view)) * len(LIGHTS) + light
 
 
 def _bytes(pictures: Tensor) -> Tensor:
@@ -32,7 +44,8 @@ def _chunks(count: int, size: int) -> list[range]:
 
 
 def figures(each: int, side: int, seed: tuple[int | str, ...]) -> dict[str, Tensor]:
-    """Cut-outs ``pictures`` (20 * each, 4, side, side) of bytes and their ``patterns``, ``each`` of every pattern."""
+    """Cut-outs ``pictures`` (20 * each, 4, side, side) of bytes, ``each`` of every motion, view and light, and their
+    ``patterns``."""
     return _joined([_some_figures(numbers, side, seed) for numbers in _chunks(each, 8)])
 
 

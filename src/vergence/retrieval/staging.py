@@ -5,10 +5,8 @@ Three things decide which figures fit, and no two of them suffice:
 * what stands there tells the motion: a chair is for sitting, a ball for kicking, a board for riding it, a dog for a
   walk; in half of the scenes it stands inside the box, in the others elsewhere;
 * shading and shadows tell from which side the figure must be lit; in overcast scenes either side fits;
-* the box tells the view and the truncation: a narrow one is for a figure seen from the front, a wide one from the side,
-  and one at the lower edge of the picture for the upper body alone, whose motion is not specified.
-
-Patterns are tuples of these attributes, as in the paper.
+* the box tells the view (a figure that walks, sits or kicks is wider from the side, one on a board from the front) and
+  the truncation: at the lower edge of the picture only the upper body fits, whatever its motion and view.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 import torch
 import torch.nn.functional as F
@@ -45,21 +42,12 @@ from vergence.rendering.things import (
 from vergence.rendering.views import exposed, shade
 from vergence.retrieval.actors import MOTIONS, Stance, add_figure, extent
 
-LIGHTS, VIEWS = ("left", "right"), ("front", "side")
-NAMES = tuple(
-    f"{motion}, {view}, lit from the {light}"
-    for motion, view, light in product((*MOTIONS, "upper body"), VIEWS, LIGHTS)
-)
-"""Of the patterns: ``motion * 4 + view * 2 + light``; a truncated figure is the fifth motion."""
 UPPER = len(MOTIONS)
+"""Stands for a motion where a figure is cut by the lower edge."""
 INSIDE, ELSEWHERE, NOWHERE = 1, 0, -1
 """Where the thing stands that tells the motion: in the box, elsewhere, or it does not matter."""
 FINER = 2
 """Rays along a pixel."""
-
-
-def pattern_of(motion: int, view: int, light: int) -> int:
-    return (motion * len(VIEWS) + view) * len(LIGHTS) + light
 
 
 # Rendering ------------------------------------------------------------------------------------------------------------
@@ -227,7 +215,7 @@ def _place_of_figure(
 
 def _turn(view: int, source: torch.Generator) -> float:
     """Towards the camera or away from it, or to one of the sides."""
-    return (2 * choice(source, 2) + view) * math.pi / 2 + uniform(source, -0.35, 0.35)
+    return (2 * choice(source, 2) + view) * math.pi / 2 + uniform(source, -0.25, 0.25)
 
 
 def _add_prop(

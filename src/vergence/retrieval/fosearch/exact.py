@@ -197,15 +197,16 @@ def squares_hold_the_box(_: Evidence) -> float:
 
 
 def layouts_do_not_know_pixels(_: Evidence) -> float:
-    """The same layout at every resolution, steps of 0.01, and a mirrored box has the centre 1 - cx."""
+    """The same layout at every resolution, the nearest in steps of 0.01, and a mirrored box has the centre 1 - cx."""
     source, worst = generator("claims", "layouts"), 0.0
     for _trial in range(50):
         x, y, w, h = _random_box(source, 100, 100)
         x, w = float(round(x)), float(2 * round(w / 2))
         layout = layout_of((x, y, w, h), 100).double()
         mirrored = layout_of((100 - x - w, y, w, h), 100).double()
+        exact = torch.tensor([x + w / 2, y + h / 2, w, h], dtype=torch.float64) / 100
         worst = max(
-            worst, apart(layout, layout_of((7 * x, 7 * y, 7 * w, 7 * h), 700).double()),
+            worst, apart(layout, exact) - 0.005, apart(layout, layout_of((7 * x, 7 * y, 7 * w, 7 * h), 700).double()),
             apart((100 * layout).round() / 100, layout), abs(float(mirrored[0] - (1 - layout[0]))),
         )  # fmt: skip
     return worst

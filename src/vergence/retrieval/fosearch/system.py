@@ -106,15 +106,15 @@ class FOSearchSystem(System[Config, Facts, FOSearch, Pairs, Fits]):
             unknown = patterns < 0
             patterns[unknown] = logits.argmax(1).cpu()[unknown]
             state["patterns"] = patterns
-        if asked.offline and settings.frozen and settings.taught and ctx.phase == "train":
+        if asked.offline and settings.taught and ctx.phase == "train":
             state |= _encoded(ctx, model, data.data)
         return state or None
 
     def rebuilt(self, ctx: Ctx, data: Any, state: Mapping[str, Tensor]) -> Any:
         if "patterns" in state:
             data = replace(data, data=replace(data.data, patterns=state["patterns"]))
-        if "layouts" in state:
-            return Encoded(data, state["backgrounds"], state["layouts"], state["foregrounds"])
+        if "foregrounds" in state:
+            return Encoded(data, state["foregrounds"], state.get("backgrounds"), state.get("layouts"))
         return data
 
     def losses(self, ctx: Ctx, model: FOSearch, batch: Any) -> Mapping[str, Tensor]:
@@ -127,10 +127,9 @@ class FOSearchSystem(System[Config, Facts, FOSearch, Pairs, Fits]):
             shown, labels = batch
             return self._teaching(ctx, model, model.foreground(shown), labels)
         background, layout, near, far, labels = batch
-        if background.dim() == 2:  # features, encoded before
-            query = model.asked(background, layout)
-        else:
-            query = model.query(background, layout)
+        # Vectors are features of pictures that a frozen encoder has seen before.
+        query = model.asked(background, layout) if background.dim() == 2 else model.query(background, layout)
+        if near.dim() > 2:
             near, far = model.foreground(torch.cat([near, far])).chunk(2)
         losses = {"triplet": triplet(query, near, far, objective.margin, objective.sign == "printed")}
         if ctx.phase == "joint":
@@ -198,25 +197,27 @@ def _embeddings(ctx: Ctx, encoder: nn.Module, data: Pairs) -> Tensor:
 
 
 def _encoded(ctx: Ctx, model: FOSearch, data: Pairs) -> dict[str, Tensor]:
-    """Features and layouts of several random views of all queries, and embeddings of as many of all cut-outs."""
-    asked = ctx.config.data
-    rows: dict[str, list[Tensor]] = {"backgrounds": [], "layouts": [], "foregrounds": []}
+    """Embeddings of several random views of all cut-outs, and if the background encoder is frozen too, features and
+    layouts of as many of all queries."""
+    asked, rows = ctx.config.data, dict[str, list[Tensor]]()
     for view in range(asked.offline):
         seed = (ctx.config.seed, view)
-        found = [
-            (model.features(*batch).float().cpu(), batch[1].cpu())
-            for batch in ctx.batches(Views(data, asked, seed), 64)
-        ]
         cutouts = ctx.batches(Views(data, asked, (*seed, "cut-outs"), cutouts=True), 64)
-        rows["backgrounds"].append(ctx.gather(torch.cat([features for features, _ in found])))
-        rows["layouts"].append(ctx.gather(torch.cat([layouts for _, layouts in found])))
-        rows["foregrounds"].append(ctx.gather(torch.cat([model.foreground(batch).float().cpu() for batch in cutouts])))
-    return {name: torch.stack(values) for name, values in rows.items()}
+        found = {"foregrounds": [model.foreground(batch).float().cpu() for batch in cutouts]}
+        if ctx.config.model.frozen:
+            queries = ctx.batches(Views(data, asked, seed), 64)
+            pairs = [(model.features(*batch).float().cpu(), batch[1].cpu()) for batch in queries]
+            found |= {"backgrounds": [features for features, _ in pairs], "layouts": [layouts for _, layouts in pairs]}
+        for name, parts in found.items():
+            rows.setdefault(name, []).append(ctx.gather(torch.cat(parts)))
+    return {name: torch.stack(views) for name, views in rows.items()}
 
 
 def _embedded(config: Config, split: str) -> Pairs:
     asked = config.data
-    count, each = {"train": (asked.scenes, asked.each)}.get(split, (max(asked.scenes // 6, 5), max(asked.each // 4, 1)))
+    count, each = {"train": (asked.scenes, asked.each)}.get(
+        split, (max(asked.scenes // 12, 5), max(asked.each // 4, 1))
+    )
     return staged(count, each, asked.size, split)
 
 
