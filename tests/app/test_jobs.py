@@ -119,8 +119,7 @@ def test_what_was_uploaded_is_removed_when_the_job_has_ended(jobs):
     folder = jobs.new_folder()
     (folder / INPUTS / "a.png").touch()
     job = ask(jobs, "import sys; sys.exit(2)", what="prediction", folder=folder)
-    until(lambda: job.over)
-    assert not (folder / INPUTS).exists()
+    until(lambda: job.over and not (folder / INPUTS).exists())
     jobs.forget(minutes=0)
     assert not folder.exists()
     assert jobs.find(job.token) is None
