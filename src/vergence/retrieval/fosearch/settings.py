@@ -330,8 +330,8 @@ SETTINGS = Settings(
     starters={
         "rendered": Starter(
             "cut-outs of people by view, truncation and light, trained on rendered scenes and figures only",
-            data="4,000 queries in 1,000 rendered scenes and 400 rendered figures of 18 patterns; tested on 332 queries in "
-            "other scenes and 100 other figures",
+            data="4,000 queries in 1,000 rendered scenes and 400 rendered figures of 18 patterns; tested on 332 "
+            "queries in other scenes and 100 other figures",
         ),
     },
     minutes=0.7,
