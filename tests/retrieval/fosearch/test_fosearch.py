@@ -210,27 +210,36 @@ def test_results_are_ranked_and_pasted_into_the_box_alone(here, weights):
     assert [hit["name"] for hit in told["hits"]] == [row[1] for row in rows[1:]]
 
 
-def test_a_table_in_the_gallery_names_the_patterns(here, weights):
+def test_a_table_in_the_gallery_names_the_patterns(here, weights, capsys):
     kinds = ["by hand", "by hand", "other", "", "other"]
     table(
         here / "gallery" / "patterns.csv", [["file", "pattern"], *([f"{n}.png", kind] for n, kind in enumerate(kinds))]
     )
-    assert main(["predict", "fosearch", *weights, *ASKED]) == 0
-    told = json.loads((here / "out" / "results.json").read_text())
-    assert {hit["name"][-5:]: hit["pattern"] for hit in told["hits"]} == {f"{n}.png": k for n, k in enumerate(kinds)}
-    assert {group["name"]: group["members"] for group in told["patterns"]} == {"by hand": 2, "other": 2}
+    result = vergence.load("w.safetensors").predict(
+        background=here / "background.png", box=(10, 12, 20, 30), gallery=here / "gallery"
+    )
+    assert {hit.name[-5:]: hit.pattern for hit in result.hits} == {f"{n}.png": k for n, k in enumerate(kinds)}
+    assert {group.name: group.members for group in result.patterns} == {"by hand": 2, "other": 2}
+    table(here / "gallery" / "patterns.csv", [["file", "pattern"], ["elsewhere.png", "other"]])
+    refused(capsys, [*weights, *ASKED], "patterns.csv names none of the pictures beside it")
 
 
-def test_a_kept_gallery_answers_the_same_and_not_to_another_network(here, weights, capsys):
-    kept = ["--index", "kept.safetensors"]
-    assert main(["predict", "fosearch", *weights, *ASKED, *kept]) == 0
-    first = (here / "out" / "results.csv").read_text()
-    assert main(["predict", "fosearch", *weights, *ASKED[:2], *kept]) == 0
-    assert (here / "out" / "results.csv").read_text() == first
-    config, model = network(seed=9)
+def test_a_kept_gallery_answers_the_same_without_files_that_are_gone(here, weights, capsys):
+    asked = {"background": here / "background.png", "box": (10, 12, 20, 30), "index": str(here / "kept.safetensors")}
+    model = vergence.load("w.safetensors")
+    first = model.predict(**asked, gallery=here / "gallery")
+    again = model.predict(**asked)
+    assert again.hits == first.hits
+    (here / first.hits[0].name).unlink()
+    fewer = model.predict(**asked)
+    assert fewer.hits == first.hits[1:]
+    assert torch.equal(fewer.composites[0], first.composites[1])
+    assert fewer.searched == 4
+    assert fewer.skipped == (f"{first.hits[0].name} is in {asked['index']}, but its file is gone",)
+    config, other = network(seed=9)
     identity = Identity("fosearch", "tiny", "fosearch", config, FACTS)
-    save_tensors(here / "w.safetensors", model.state_dict(), metadata(identity, SYSTEM))
-    refused(capsys, [*weights, *ASKED[:2], *kept], "kept.safetensors was made with other weights")
+    save_tensors(here / "w.safetensors", other.state_dict(), metadata(identity, SYSTEM))
+    refused(capsys, [*weights, *ASKED[:2], "--index", "kept.safetensors"], "was made with other weights")
 
 
 def test_what_cannot_be_searched_is_one_sentence(here, weights, capsys):
@@ -260,14 +269,13 @@ def test_files_that_are_no_cutouts_are_named_skipped_and_counted(here, weights):
     picture(here / "gallery" / "photo.png", 3)
     (here / "gallery" / "broken.png").write_bytes(b"not a picture")
     Image.fromarray(np.zeros((9, 9, 4), np.uint8)).save(here / "gallery" / "clear.png")
-    assert main(["predict", "fosearch", *weights, *ASKED]) == 0
-    told = json.loads((here / "out" / "results.json").read_text())
-    assert told["searched"] == 5
-    assert sorted(why.split("/")[-1].split(" ")[0] for why in told["skipped"]) == [
-        "broken.png",
-        "clear.png",
-        "photo.png",
-    ]
+    result = vergence.load("w.safetensors").predict(
+        background=here / "background.png", box=(10, 12, 20, 30), gallery=here / "gallery"
+    )
+    assert result.searched == 5
+    assert sorted(why.split("/")[-1].split(" ")[0] for why in result.skipped) == [
+        "broken.png", "clear.png", "photo.png"
+    ]  # fmt: skip
 
 
 def test_a_box_beyond_the_border_is_cut_and_one_colour_is_told(here, weights, capsys):

@@ -53,8 +53,6 @@ CLAIMS = (
     above("distilled", "With late fusion, a frozen teacher of patterns is better than learning the foreground encoder "
           "from instance pairs.", "Sec. 5.3", better="fosearch", worse="untaught", metric="map", seeds=_SEEDS,
           unit=_POINTS),
-    above("pattern-pairs", "With a teacher of patterns, positives of the whole pattern are better than the query's own "
-          "cut-out alone.", "Sec. 4.3", better="fosearch", worse="instance", metric="map", seeds=_SEEDS, unit=_POINTS),
     above("late-above-early", "Late fusion is better than early fusion, both without zoom.", "Table 2",
           better="no-zoom", worse="early", metric="map", seeds=_SEEDS, unit=_POINTS, paper="+2.9"),
     compared("inside-lost", "Early fusion loses more where what decides the fit is inside the box.", "Sec. 4.3",

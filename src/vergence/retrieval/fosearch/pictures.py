@@ -92,12 +92,11 @@ _STYLE = """
 """
 _BODY = """
 <figure class="asked"><img src="{{ query }}" alt="the picture with its box"></figure>
-{% if skipped %}<p><b>{{ skipped|length }} files could not be used:</b></p><ul>
+{% if skipped %}<p><b>Files that could not be used: {{ skipped|length }}</b></p><ul>
 {% for why in skipped %}<li>{{ why }}</li>{% endfor %}</ul>{% endif %}
 {% macro figure(hit) %}<li><figure>
-{% if hit.scene %}<img class="scene" src="{{ hit.scene }}" alt="{{ hit.short }} in the box">{% else %}
-<div class="gone"></div>{% endif %}
-{% if hit.cut %}<img class="cut" src="{{ hit.cut }}" alt="{{ hit.short }}">{% endif %}
+<img class="scene" src="{{ hit.scene }}" alt="{{ hit.short }} in the box">
+<img class="cut" src="{{ hit.cut }}" alt="{{ hit.short }}">
 <figcaption><b>{{ hit.rank }} <span class="score">{{ hit.similarity }}</span></b> {{ hit.pattern }}<br>
 <span title="{{ hit.name }}">{{ hit.short }}</span></figcaption></figure></li>{% endmacro %}
 <h2>Best cut-outs</h2><ol class="grid">{% for hit in hits %}{{ figure(hit) }}{% endfor %}</ol>
@@ -109,14 +108,12 @@ _BODY = """
 """
 
 
-def page(path: Path, result: Fits, cutout: Callable[[str], Tensor | None]) -> Path:
+def page(path: Path, result: Fits, cutout: Callable[[str], Tensor]) -> Path:
     """One self-contained HTML file: the query, the best cut-outs in the picture, and the best patterns."""
 
     @cache
     def drawn(name: str) -> tuple[str, str]:
         found = cutout(name)
-        if found is None:
-            return "", ""
         scene = around(pasted(result.background, found, result.box), result.box)
         return thumbnail(scene, 420, 560), thumbnail(on_white(found, 96), 96)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +75,7 @@ class Fits(Result):
     patterns: tuple[Group, ...]
     """The best patterns, each with its best cut-outs: pattern search."""
     composites: tuple[Tensor, ...]
-    """The picture with each of the first hits in the box, (3, H, W) of bytes; fewer where files are gone."""
+    """The picture with each of the first 24 hits in the box, (3, H, W) of bytes."""
     background: Tensor
     """The picture itself, (3, H, W) of bytes."""
     box: tuple[float, float, float, float]
@@ -97,8 +98,10 @@ class _Gallery:
 
     index: Index
     patterns: Sequence[str]
-    read: Callable[[str], Tensor | None]
+    read: Callable[[str], Tensor]
     skipped: tuple[str, ...] = ()
+    gone: frozenset[int] = frozenset()
+    """Places of cut-outs in a kept index whose files are no longer there."""
 
 
 def search(ctx: Ctx, model: FOSearch, inputs: Inputs) -> Fits:
@@ -107,12 +110,12 @@ def search(ctx: Ctx, model: FOSearch, inputs: Inputs) -> Fits:
     paths = _files(inputs.gallery) if inputs.gallery is not None else []
     gallery = _opened(ctx, model, inputs, paths)
     query = _embedded_query(ctx, model, background, box, inputs.background)
-    _, places = gallery.index.search(query, min(inputs.top, len(gallery.index)))
-    hits = tuple(_hit(gallery, place, query) for place in places[0].tolist() if place >= 0)
-    composites = [(hit, gallery.read(hit.name)) for hit in hits[:COMPOSED]]
-    shown = tuple(pasted(background, cutout, box) for _, cutout in composites if cutout is not None)
-    groups = _groups(gallery, query)
-    return Fits(hits, groups, shown, background, box, len(gallery.index), gallery.skipped)
+    _, places = gallery.index.search(query, min(inputs.top + len(gallery.gone), len(gallery.index)))
+    present = [place for place in places[0].tolist() if place >= 0 and place not in gallery.gone][: inputs.top]
+    hits = tuple(_hit(gallery, place, query) for place in present)
+    shown = tuple(pasted(background, gallery.read(hit.name), box) for hit in hits[:COMPOSED])
+    searched = len(gallery.index) - len(gallery.gone)
+    return Fits(hits, _groups(gallery, query), shown, background, box, searched, gallery.skipped)
 
 
 def _query(ctx: Ctx, inputs: Inputs) -> tuple[Tensor, Box]:
@@ -169,15 +172,11 @@ def _opened(ctx: Ctx, model: FOSearch, inputs: Inputs, paths: Sequence[Path]) ->
     made_by = f"fosearch {descriptors_by(list(model.foreground.state_dict().values()))} {view.size}"
     known = {str(path.resolve()): path for path in paths}
 
-    def read(name: str) -> Tensor | None:
-        try:
-            return read_cutout(known.get(name, Path(name)), LONGEST)
-        except VergenceError:
-            return None
+    def read(name: str) -> Tensor:
+        return read_cutout(known.get(name, Path(name)), LONGEST)
 
     if inputs.gallery is None:
-        index = Index.load(Path(inputs.index), made_by)
-        return _Gallery(index, _named(ctx, model, index.descriptors), read)
+        return _kept(ctx, model, Path(inputs.index), made_by, read)
     named = _table(inputs.gallery, paths)
     skipped: list[str] = []
     embeddings, names = [torch.zeros(0, model.foreground.outputs)], []
@@ -192,6 +191,24 @@ def _opened(ctx: Ctx, model: FOSearch, inputs: Inputs, paths: Sequence[Path]) ->
         ctx.progress.say(f"the gallery is kept in {inputs.index}")
     patterns = [named[name] for name in names] if named else _named(ctx, model, index.descriptors)
     return _Gallery(index, patterns, read, tuple(skipped))
+
+
+def _kept(ctx: Ctx, model: FOSearch, path: Path, made_by: str, read: Callable[[str], Tensor]) -> _Gallery:
+    """A gallery from the index of an earlier call. Files that are gone are left out; newer ones are told."""
+    index = Index.load(path, made_by)
+    files = [Path(name) for name in index.names]
+    gone = frozenset(place for place, file in enumerate(files) if not file.is_file())
+    if len(gone) == len(files):
+        raise VergenceError(f"none of the {len(files)} cut-outs of {path} is still there; the first was {files[0]}")
+    skipped = tuple(f"{files[place]} is in {path}, but its file is gone" for place in sorted(gone))
+    since = path.stat().st_mtime
+    newer = sum(file.stat().st_mtime > since for place, file in enumerate(files) if place not in gone)
+    for what in (*skipped, *([f"{newer} files are newer than {path}: give --gallery too to renew it"] * bool(newer))):
+        ctx.progress.say(what)
+    root = Path(os.path.commonpath([file.parent for file in files]))
+    named = _table(root, [file for place, file in enumerate(files) if place not in gone])
+    patterns = [named.get(str(file), "") for file in files] if named else _named(ctx, model, index.descriptors)
+    return _Gallery(index, patterns, read, skipped, gone)
 
 
 def _batches(
@@ -217,7 +234,12 @@ def _table(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
         return {}
     rows = read_records(table, ("file",), "a table of patterns")
     texts = {row["file"]: ", ".join(v.strip() for k, v in row.items() if k != "file" and v.strip()) for row in rows}
-    return {str(path.resolve()): texts.get(path.relative_to(folder).as_posix(), "") for path in paths}
+    names = {str(path.resolve()): path.relative_to(folder).as_posix() for path in paths}
+    if not any(name in texts for name in names.values()):
+        raise VergenceError(
+            f"{table} names none of the pictures beside it: expected rows like {next(iter(names.values()))},..."
+        )
+    return {path: texts.get(name, "") for path, name in names.items()}
 
 
 def _named(ctx: Ctx, model: FOSearch, embeddings: Tensor) -> list[str]:
@@ -238,10 +260,12 @@ def _hit(gallery: _Gallery, place: int, query: Tensor) -> Hit:
 
 def _groups(gallery: _Gallery, query: Tensor) -> tuple[Group, ...]:
     """The patterns whose centroids are nearest to the query, with the best cut-outs of each."""
-    kinds = sorted({name for name in gallery.patterns if name})
+    kinds = sorted({name for place, name in enumerate(gallery.patterns) if name and place not in gallery.gone})
     if not kinds:
         return ()
-    numbers = torch.tensor([kinds.index(name) if name else -1 for name in gallery.patterns])
+    places = {name: number for number, name in enumerate(kinds)}
+    numbers = torch.tensor([places.get(name, -1) for name in gallery.patterns])
+    numbers[list(gallery.gone)] = -1
     known = (numbers >= 0).nonzero()[:, 0]
     vectors = gallery.index.vectors(known)
     centroids, present = pattern_embeddings(vectors, numbers[known])
@@ -262,11 +286,8 @@ def render(ctx: Ctx, inputs: Inputs, result: Fits) -> list[Artifact]:
     """Write a page, a picture, the composites, and the ranking as a table and as JSON."""
     known = {str(p.resolve()): p for p in (find_images(inputs.gallery) if inputs.gallery is not None else [])}
 
-    def cutout(name: str) -> Tensor | None:
-        try:
-            return read_cutout(known.get(name, Path(name)), LONGEST)
-        except VergenceError:
-            return None
+    def cutout(name: str) -> Tensor:
+        return read_cutout(known.get(name, Path(name)), LONGEST)
 
     folder = ctx.folder / "composites"
     folder.mkdir(parents=True, exist_ok=True)
@@ -284,5 +305,5 @@ def render(ctx: Ctx, inputs: Inputs, result: Fits) -> list[Artifact]:
         Artifact("image", sheet, "The picture with its box, and the best cut-outs in it with their patterns."),
         *([Artifact("folder", folder, "The picture with each of the best cut-outs.")] if result.composites else []),
         Artifact("table", table, "The ranking: rank, cut-out, cosine and pattern."),
-        Artifact("json", summary, f"Ranking and patterns as data; {len(result.skipped)} files could not be used."),
+        Artifact("json", summary, f"Ranking and patterns as data; files not used: {len(result.skipped)}."),
     ]
