@@ -15,6 +15,7 @@ empty values have none. Without it, patterns follow from the boxes: where the pi
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -220,19 +221,30 @@ def write_pairs(
     found = instances(path, category)
     own = path / "attributes.csv"
     patterns, names = patterns_of(found, attributes or (own if own.is_file() else None))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside and moved when it is whole: an error leaves nothing behind.
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
+        whole = Path(scratch) / "pairs"
+        _write(whole, found, [names[pattern] if pattern >= 0 else "" for pattern in patterns.tolist()], fill)
+        if out.exists():
+            out.rmdir()
+        whole.rename(out)
+    return len(found)
+
+
+def _write(out: Path, found: Sequence[Instance], patterns: Sequence[str], fill: Fill) -> None:
     for folder in ("backgrounds", "foregrounds"):
-        (out / folder).mkdir(parents=True, exist_ok=True)
+        (out / folder).mkdir(parents=True)
     pairs, kinds = [], []
-    for instance, pattern in zip(found, patterns.tolist(), strict=True):
-        stem = f"{instance.picture.stem}-{instance.identity}"
-        write_picture(out / "backgrounds" / f"{stem}.png", instance.background(fill))
+    for instance, pattern in zip(found, patterns, strict=True):
+        name = f"{instance.picture.stem}-{instance.identity}.png"
+        write_picture(out / "backgrounds" / name, instance.background(fill))
         # A transparent border, so that an object that fills its box is told from a picture without transparency.
-        write_picture(out / "foregrounds" / f"{stem}.png", F.pad(instance.cutout(), (1, 1, 1, 1)))
-        pairs.append([f"{stem}.png", *(f"{value:g}" for value in instance.box), f"{stem}.png"])
-        kinds.append([f"{stem}.png", names[pattern] if pattern >= 0 else ""])
+        write_picture(out / "foregrounds" / name, F.pad(instance.cutout(), (1, 1, 1, 1)))
+        pairs.append([name, *(f"{value:g}" for value in instance.box), name])
+        kinds.append([name, pattern])
     write_table(out / "pairs.csv", ["background", "x", "y", "width", "height", "foreground"], pairs)
     write_table(out / "foregrounds" / "patterns.csv", ["file", "pattern"], kinds)
-    return len(found)
 
 
 def main(argv: list[str] | None = None) -> int:
