@@ -215,6 +215,11 @@ def test_coco_becomes_a_folder_that_reads_the_same(tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         coco_pairs.main([str(tmp_path / "coco"), str(tmp_path / "out")])
     assert "exists already" in capsys.readouterr().err
+    (tmp_path / "coco" / "train2017" / "y.png").write_bytes(b"cut off")
+    with pytest.raises(SystemExit, match="2"):
+        coco_pairs.main([str(tmp_path / "coco"), str(tmp_path / "half")])
+    assert "y.png" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["coco", "out"]
 
 
 def test_equal_attributes_are_one_pattern_and_empty_ones_none():
