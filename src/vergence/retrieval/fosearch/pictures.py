@@ -34,7 +34,7 @@ def outlined(picture: Tensor, box: Box, colour: tuple[float, float, float] = YEL
     """A picture (3, H, W), from 0 to 1, with the outline of a box on a dark rim."""
     out = scaled(picture).clone()
     high, wide = out.shape[-2:]
-    line = max(round(max(high, wide) / 220), 1)
+    line = max(round(max(high, wide) / 220), 2)
     x, y, w, h = box
     for grow, paint in ((line, (0.05, 0.05, 0.05)), (0, colour)):
         left, top = max(round(x) - grow, 0), max(round(y) - grow, 0)
@@ -195,9 +195,13 @@ def _scaled_box(box: Box, picture: Tensor) -> Box:
     return x, y, w, h
 
 
-def _framed(picture: Tensor, colour: tuple[float, float, float]) -> Tensor:
-    high, wide = picture.shape[-2:]
-    return outlined(picture, (0, 0, wide, high), colour)
+def _framed(picture: Tensor, colour: tuple[float, float, float], width: int = 10) -> Tensor:
+    """A picture (3, H, W), from 0 to 1, with a border that can be seen when it is small."""
+    out = scaled(picture).clone()
+    inside = out[:, width:-width, width:-width].clone()
+    out[:] = out.new_tensor(colour).view(3, 1, 1)
+    out[:, width:-width, width:-width] = inside
+    return out
 
 
 def _folded(text: str, width: int = 22) -> str:
