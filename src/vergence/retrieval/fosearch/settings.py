@@ -332,6 +332,9 @@ SETTINGS = Settings(
             "cut-outs of people by view, truncation and light, trained on rendered scenes and figures only",
             data="6,000 queries in 1,500 rendered scenes and 480 rendered figures of 18 patterns; tested on 500 "
             "queries in other scenes and 120 other figures",
+            tried="63 photographs: a large box on the lower edge gets an upper body first in 86 %, one for a standing "
+            "figure in 0 to 6 %; a narrow box gets a wide view in 10 %, a wider box in 94 %; motion and light are not "
+            "told",
         ),
     },
     minutes=0.7,
