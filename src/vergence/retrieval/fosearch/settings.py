@@ -329,7 +329,7 @@ SETTINGS = Settings(
     ),
     starters={
         "rendered": Starter(
-            "cut-outs of people by view, truncation and light, trained on rendered scenes and figures only",
+            "cut-outs of people by view and truncation, trained on rendered scenes and figures only",
             data="6,000 queries in 1,500 rendered scenes and 480 rendered figures of 18 patterns; tested on 500 "
             "queries in other scenes and 120 other figures",
             tried="63 photographs: a large box on the lower edge gets an upper body first in 86 %, one for a standing "
