@@ -17,17 +17,26 @@ BAND = 2_500_000
 
 
 class ConvNorm(nn.Module):
-    """A convolution, its batch norm and, if ``rectified``, a ReLU.
+    """A convolution, its batch norm (if ``normed``) and, if ``rectified``, a ReLU. Without a ``padding`` the size of a
+    map is kept.
 
     In evaluation the norm is folded into the kernel, which is kept until the weights change; on a CPU in float32, wide
     3 x 3 kernels go through Winograd's transform."""
 
     def __init__(
-        self, inputs: int, outputs: int, size: int = 3, stride: int = 1, bias: bool = False, rectified: bool = True
+        self,
+        inputs: int,
+        outputs: int,
+        size: int = 3,
+        stride: int = 1,
+        bias: bool = False,
+        rectified: bool = True,
+        padding: int | None = None,
+        normed: bool = True,
     ) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=bias)
-        self.norm = nn.BatchNorm2d(outputs)
+        self.conv = nn.Conv2d(inputs, outputs, size, stride, size // 2 if padding is None else padding, bias=bias)
+        self.norm: nn.BatchNorm2d | nn.Identity = nn.BatchNorm2d(outputs) if normed else nn.Identity()
         self.rectified = rectified
         self._kept: Kept[Tensor] = Kept()
         self._ready: Kept[Prepared] = Kept()
@@ -64,15 +73,20 @@ class ConvNorm(nn.Module):
 
     def folded(self) -> list[Tensor]:
         """The kernel with the norm folded in, and the remaining bias."""
+        if isinstance(self.norm, nn.Identity):
+            kernel, *own = self._sources()
+            return [kernel, own[0] if own else kernel.new_zeros(len(kernel))]
         weight, scale, shift, mean, variance, *bias = self._sources()
         gain = scale * (variance + self.norm.eps).rsqrt()
         return [weight * gain.view(-1, 1, 1, 1), shift + ((bias[0] if bias else 0) - mean) * gain]
 
     def _sources(self) -> tuple[Tensor, ...]:
         norm = self.norm
-        assert norm.running_mean is not None
-        assert norm.running_var is not None
-        own = (self.conv.weight, norm.weight, norm.bias, norm.running_mean, norm.running_var)
+        own: tuple[Tensor, ...] = (self.conv.weight,)
+        if isinstance(norm, nn.BatchNorm2d):
+            assert norm.running_mean is not None
+            assert norm.running_var is not None
+            own = (*own, norm.weight, norm.bias, norm.running_mean, norm.running_var)
         return own if self.conv.bias is None else (*own, self.conv.bias)
 
 

@@ -1,8 +1,10 @@
-"""Fonts to set documents with: those that come with Matplotlib, which may be passed on, or a folder of the user's."""
+"""Fonts to set documents with: those that come with Matplotlib, more from packages of the extra ``fonts`` (all of them
+under free licences), or a folder of the user's."""
 
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -19,17 +21,25 @@ class Face(NamedTuple):
     """One style of a font family."""
 
     file: str
-    """The path of a TrueType or OpenType file; a bare name is one of Matplotlib's."""
+    """The path of a TrueType or OpenType file; a bare name is one of Matplotlib's, or of the package's."""
     kind: Kind
     bold: bool = False
     italic: bool = False
+    package: str = ""
+    """The installed module that provides it."""
 
     @property
     def path(self) -> Path:
         import matplotlib
 
-        own = Path(self.file)
-        return own if own.is_absolute() else Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{self.file}.ttf"
+        if Path(self.file).is_absolute():
+            return Path(self.file)
+        if self.package:
+            spec = find_spec(self.package)
+            if spec is None or spec.origin is None:
+                raise VergenceError(f"the font {self.file} needs its package: pip install 'vergence[fonts]'")
+            return Path(spec.origin).parent / "files" / f"{self.file}.ttf"
+        return Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{self.file}.ttf"
 
 
 TRAINING = (
@@ -45,6 +55,20 @@ HELD_OUT = (
     Face("STIXGeneralItalic", "serif", italic=True), Face("cmss10", "sans"),
 )  # fmt: skip
 """Families that training data does not use, so that tests can: a Times-like one and a narrow sans serif."""
+MORE = (
+    Face("Lato-Regular", "sans", package="font_lato"), Face("Lato-Bold", "sans", bold=True, package="font_lato"),
+    Face("Lato-Italic", "sans", italic=True, package="font_lato"),
+    Face("SourceSansPro-Regular", "sans", package="font_source_sans_pro"),
+    Face("SourceSansPro-Bold", "sans", bold=True, package="font_source_sans_pro"),
+    Face("Manrope-Regular", "sans", package="font_manrope"),
+    Face("SourceSerifPro-Regular", "serif", package="font_source_serif_pro"),
+    Face("SourceSerifPro-Bold", "serif", bold=True, package="font_source_serif_pro"),
+    Face("SourceSerifPro-It", "serif", italic=True, package="font_source_serif_pro"),
+    Face("Caladea-Regular", "serif", package="font_caladea"),
+    Face("Caladea-Bold", "serif", bold=True, package="font_caladea"),
+    Face("Caladea-Italic", "serif", italic=True, package="font_caladea"),
+)  # fmt: skip
+"""Faces of the packages that the extra ``fonts`` installs."""
 COMPUTER_MODERN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .,:;!?()[]'-+=/%&#@*")
 """What Computer Modern has in the places where other fonts have it."""
 

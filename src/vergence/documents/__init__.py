@@ -1,0 +1,1 @@
+"""Printed text and tables: what they say, and how sure a reading is."""

@@ -1,0 +1,88 @@
+"""Lines of a page are found where they were set, also if the page is turned, dark or in columns."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageDraw
+
+from vergence.documents.page import LineBox, find_lines, find_skew, inked, reading_order
+from vergence.rendering.documents.fonts import Face, opened
+
+FONT = opened(Face("DejaVuSerif", "serif"), 18)
+
+
+def page(texts, places, size=(420, 300), turn=0.0, ink=20, paper=235):
+    own = Image.new("L", size, paper)
+    for text, place in zip(texts, places, strict=True):
+        ImageDraw.Draw(own).text(place, text, ink, FONT)
+    own = own.rotate(turn, Image.Resampling.BICUBIC, fillcolor=paper).convert("RGB")
+    return torch.from_numpy(np.array(own)).permute(2, 0, 1).contiguous()
+
+
+TEXTS = ["Letters of the first line", "and of the second, longer one", "a third, with a full stop."]
+PLACES = [(30, 40), (30, 90), (30, 140)]
+
+
+@pytest.mark.parametrize(("ink", "paper"), [(20, 235), (240, 30), (150, 190)])
+def test_lines_are_found_in_order_with_any_colours(ink, paper):
+    found = find_lines(page(TEXTS, PLACES, ink=ink, paper=paper))
+    assert len(found.lines) == 3
+    for box, (x, y), text in zip(found.lines, PLACES, TEXTS, strict=True):
+        assert box.left <= x + 2
+        assert abs(box.right - (x + FONT.getlength(text))) < 8
+        assert y - 6 < box.top < box.bottom < y + 34
+
+
+@pytest.mark.parametrize("turn", [-3.0, 2.0])
+def test_a_turned_page_is_turned_back(turn):
+    found = find_lines(page(TEXTS, PLACES, turn=turn))
+    assert found.skew == pytest.approx(-turn, abs=0.3)
+    assert len(found.lines) == 3
+
+
+def test_a_level_page_is_left_alone():
+    picture = page(TEXTS, PLACES)
+    assert find_lines(picture).skew == 0
+    assert find_skew(inked(picture), 5.0) == 0
+
+
+@pytest.mark.parametrize("size", [14, 24, 40, 64])
+def test_commas_and_what_follows_them_stay_in_their_line(size):
+    font, texts = opened(Face("DejaVuSans", "sans"), size), ["pay, quoting, Q/7;", "Ms Whitfield,", "a, b, j, q."]
+    own = Image.new("RGB", (int(font.getlength(texts[0])) + 60, 6 * size), "white")
+    for k, text in enumerate(texts):
+        ImageDraw.Draw(own).text((20, size * (0.7 + 1.6 * k)), text, (20, 20, 20), font)
+    found = find_lines(torch.from_numpy(np.array(own)).permute(2, 0, 1))
+    assert len(found.lines) == 3
+    for box, text in zip(found.lines, texts, strict=True):
+        assert abs(box.right - (20 + font.getlength(text))) < 0.4 * size
+
+
+def test_columns_are_read_one_after_the_other():
+    places = [(10, y) for y in (20, 60, 100)] + [(260, y) for y in (22, 62, 102)]
+    found = find_lines(page([f"text {k} here" for k in range(6)], places))
+    assert [box.left > 200 for box in found.lines] == [False] * 3 + [True] * 3
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 200), (200, 200)])
+def test_pictures_without_ink_have_no_lines(size):
+    assert find_lines(torch.full((3, *size), 200).byte()).lines == ()
+    noise = (200 + torch.randn(3, *size, generator=torch.Generator().manual_seed(0))).byte()
+    assert find_lines(noise).lines == ()
+
+
+def test_a_bent_line_is_made_level():
+    ramp = np.zeros((60, 100))
+    box = LineBox(0, 20, 100, 30, tilt=6.0)
+    rows = np.clip(np.round(25 + box.lower(np.arange(100) + 0.5)).astype(int), 0, 59)
+    ramp[rows, np.arange(100)] = 1.0
+    cut = box.cut(ramp)
+    assert cut.shape == (10, 100)
+    assert (cut[4:7].sum(0) > 0.9).all()
+    assert box.outer(60) == (0, 14, 100, 36)
+
+
+def test_reading_order_of_rows_and_none():
+    assert reading_order([]) == []
+    rows = [LineBox(0, 50, 90, 60), LineBox(0, 0, 90, 10), LineBox(0, 25, 90, 35)]
+    assert [b.top for b in reading_order(rows)] == [0, 25, 50]
