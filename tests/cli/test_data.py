@@ -28,7 +28,7 @@ def test_a_whole_data_set_is_counted(here, capsys):
     assert found["whole"]
     (reader,) = found["readers"]
     assert "snl" in reader["systems"]
-    assert reader["rooms"] == ["recognition"]
+    assert reader["rooms"] == ["recognition", "robustness"]
     train, val, test = reader["splits"]
     assert (train["samples"], val["samples"], test["samples"]) == (20, 4, 4)
     assert train["classes"] == 10

@@ -40,6 +40,7 @@ from vergence.tools.exporting import Exported, Target
 
 def predict(
     model: Model | nn.Module | str | Path,
+    /,
     *,
     machine: Machine | None = None,
     progress: Progress | None = None,

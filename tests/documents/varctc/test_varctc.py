@@ -1,6 +1,7 @@
 """What is special to variational CTC: its losses, its readings of real files, and what it says of bad ones."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -251,7 +252,7 @@ def test_bad_settings_are_refused():
         (lambda: ModelConfig(alphabet="aa"), "each once"),
         (lambda: ModelConfig(channels=(1, 2)), "seven channels"),
         (lambda: LossConfig(smoothing=1.0), "smoothing is below 1"),
-        (lambda: Inputs(images=(), deskew=90), "0 to 30 degrees"),
+        (lambda: Inputs(images=(Path("a.png"),), deskew=90), "0 to 30 degrees"),
     ):
         with pytest.raises(VergenceError, match=said):
             make()
