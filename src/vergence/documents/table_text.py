@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import shutil
 import subprocess
@@ -98,10 +97,12 @@ def _run(program: str, pages: Sequence[Image.Image], mode: str) -> dict[int, Rea
 def texts_of(table: str) -> dict[int, Read]:
     """The texts of the pages of Tesseract's table (TSV), with the product of the words' confidences."""
     words: dict[int, list[tuple[str, float]]] = {}
-    for row in csv.DictReader(io.StringIO(table), delimiter="\t", quoting=csv.QUOTE_NONE):
+    names, *lines = (line.split("\t") for line in (table or " ").splitlines())
+    for line in lines:
+        row = dict(zip(names, line, strict=False))
         try:
-            page, text, sure = int(row["page_num"]), (row["text"] or "").strip(), float(row["conf"])
-        except (KeyError, TypeError, ValueError):
+            page, text, sure = int(row["page_num"]), row["text"].strip(), float(row["conf"])
+        except (KeyError, ValueError):
             continue
         if text and sure >= 0:
             words.setdefault(page - 1, []).append((text, sure / 100))
