@@ -17,6 +17,9 @@ GALLERY := $(VENV)/.gallery-ready
 
 CHROMIUM := timeout 600 apt-get install -y -qq chromium chromium-driver >/dev/null
 
+# Tests start many processes: each would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # One thread a process: small networks run faster so, and the tests run JOBS processes at once.
 export OMP_NUM_THREADS ?= 1
 

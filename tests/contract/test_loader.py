@@ -5,6 +5,7 @@ import signal
 
 import pytest
 import torch
+from torch.utils.data import dataloader
 
 from vergence.contract.loader import Augmented, BatchPlan, InOrder
 from vergence.core.errors import VergenceError
@@ -89,6 +90,13 @@ class Bad(list):
         return index
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    """PyTorch looks after its workers ten times a second, not every five seconds."""
+    monkeypatch.setattr("torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL", 0.1)
+    monkeypatch.setattr(dataloader._MultiProcessingDataLoaderIter._try_get_data, "__defaults__", (0.1,))
+
+
 class Deadly(list):
     def __getitem__(self, index):
         if index == 3:
@@ -97,7 +105,7 @@ class Deadly(list):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_what_is_wrong_with_a_sample_is_one_sentence_with_workers_too(workers):
+def test_what_is_wrong_with_a_sample_is_one_sentence_with_workers_too(workers, impatient):
     with pytest.raises(VergenceError, match=r"^picture 3 is not readable$"):
         list(InOrder(Bad(range(5)), range(5), 2, workers))
     stream = BatchPlan(Bad(range(5)), 1, (0,)).stream(0, 0, workers)
@@ -106,7 +114,7 @@ def test_what_is_wrong_with_a_sample_is_one_sentence_with_workers_too(workers):
             next(stream)
 
 
-def test_a_worker_that_dies_is_one_sentence():
+def test_a_worker_that_dies_is_one_sentence(impatient):
     with pytest.raises(VergenceError, match="a data worker died") as failure:
         list(InOrder(Deadly(range(5)), range(5), 2, workers=1))
     assert failure.value.exit_code == 1

@@ -14,7 +14,8 @@ BUSY = "import time; from vergence.core.parent import watch_parent; watch_parent
 SAVES = (
     BUSY + "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(7)); print('set', flush=True); time.sleep(60)"
 )
-DEAF = BUSY + "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('set', flush=True); time.sleep(60)"
+DEAF = "from vergence.core import parent; parent.GRACE = 0.5; " + BUSY
+DEAF += "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('set', flush=True); time.sleep(60)"
 
 
 def child(code, **options):

@@ -72,7 +72,7 @@ def ranks_below(process):
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
-        ("fake-mining", []),
+        pytest.param("fake-mining", [], marks=pytest.mark.slow),
         ("fake-byhand", ["--train.batch", 7]),  # shares of four and three
     ],
 )

@@ -6,11 +6,10 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import nn
 
 from vergence.contract.context import Context, Stage
@@ -19,36 +18,45 @@ from vergence.contract.system import AnySystem
 from vergence.core.memory import installed
 from vergence.core.progress import Progress
 from vergence.core.seeding import derive, seed_everything
-from vergence.engine.devices import float_type, make_fabric
+from vergence.engine.devices import Alone, float_type, here
 from vergence.engine.weights import load_model
 from vergence.runs.machine import Machine
 
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
 
 def make_context(
-    config: Any, folder: Path, fabric: Fabric, machine: Machine, progress: Progress, stage: Stage, facts: Any = None
+    config: Any,
+    folder: Path,
+    place: Fabric | Alone,
+    machine: Machine,
+    progress: Progress,
+    stage: Stage,
+    facts: Any = None,
 ) -> Context[Any, Any]:
     """A context on a machine; its generator is not seeded yet."""
     kind = float_type(machine)
 
     def load(path: Path) -> tuple[nn.Module, Identity]:
         model, identity = load_model(path)
-        return model.to(fabric.device, kind), identity
+        return model.to(place.device, kind), identity
 
     return Context(
         config=config,
         folder=folder,
         facts=facts,
         stage=stage,
-        device=fabric.device,
+        device=place.device,
         float_type=kind,
-        generator=torch.Generator(fabric.device),
+        generator=torch.Generator(place.device),
         progress=progress,
         workers=machine.workers,
         memory=round(machine.limit * 1e9) or installed() * 3 // 4,
-        rank=fabric.global_rank,
-        world=fabric.world_size,
-        autocast=fabric.autocast,
-        agree=fabric.broadcast,
+        rank=place.global_rank,
+        world=place.world_size,
+        autocast=place.autocast,
+        agree=place.broadcast,
         load=load,
     )
 
@@ -66,10 +74,10 @@ def working(
 ) -> Iterator[Context[Any, Any]]:
     """A context for work outside training, with its randomness fixed by the config's seed."""
     with undisturbed():
-        fabric = fabric or make_fabric(machine)
+        place = fabric or here(machine)
         seed = getattr(config, "seed", 0)
-        seed_everything(fabric.device, seed, "work")
-        ctx = make_context(config, folder, fabric, machine, progress, stage, facts)
+        seed_everything(place.device, seed, "work")
+        ctx = make_context(config, folder, place, machine, progress, stage, facts)
         ctx.generator.manual_seed(derive(seed, "work", "own"))
         yield ctx
 

@@ -1,4 +1,8 @@
-"""The machine a run is on: Lightning Fabric for devices, precision and processes, and the number of threads."""
+"""The machine a run is on: Lightning Fabric for devices, precision and processes, and the number of threads.
+
+Using a model in one process needs little of Fabric, and importing it takes as long as importing PyTorch: :class:`Alone`
+is that little.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,60 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Literal, cast
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 import torch.distributed as dist
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from vergence.core.errors import VergenceError
 from vergence.engine.distribute import under_torchrun
 from vergence.runs.machine import Machine
 
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+@dataclass(frozen=True)
+class Alone:
+    """The one process that uses a model: as Fabric, but for training."""
+
+    device: torch.device
+    precision: str
+    global_rank = 0
+    world_size = 1
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The float type of what is computed within."""
+        kind = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(self.precision)
+        if kind is not None:
+            return torch.autocast(self.device.type, kind)
+        return _default(torch.float64) if self.precision == "64-true" else nullcontext()
+
+    def broadcast(self, value: Any) -> Any:
+        """What the first process says."""
+        return value
+
+
+def here(machine: Machine) -> Fabric | Alone:
+    """Where a model is used: Fabric under torchrun, else :class:`Alone`, with the number of threads set."""
+    if under_torchrun():
+        return make_fabric(machine)
+    _prepare(machine)
+    name = machine.device
+    if name == "auto":
+        name = "mps" if torch.backends.mps.is_available() else "cuda" if torch.cuda.is_available() else "cpu"
+    return Alone(torch.device(name) if name == "cpu" else torch.device(name, 0), machine.precision)
+
 
 def make_fabric(machine: Machine) -> Fabric:
     """Fabric for a machine, with the number of threads set. Under torchrun it joins the other processes."""
-    _refuse_what_is_not_here(machine)
-    torch.set_num_threads(machine.threads or _threads_here())
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies.ddp import DDPStrategy
+
+    _prepare(machine)
     logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", module="lightning_fabric")
     if not under_torchrun():
@@ -39,6 +79,21 @@ def make_fabric(machine: Machine) -> Fabric:
     )
     fabric.launch()
     return fabric
+
+
+def _prepare(machine: Machine) -> None:
+    _refuse_what_is_not_here(machine)
+    torch.set_num_threads(machine.threads or _threads_here())
+
+
+@contextmanager
+def _default(kind: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(kind)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _threads_here() -> int:

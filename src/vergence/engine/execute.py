@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import nn
 
 from vergence import catalogue
@@ -28,6 +27,9 @@ from vergence.engine.fit import Fit
 from vergence.engine.weights import metadata
 from vergence.runs.folder import Result, Run
 from vergence.runs.machine import Runtime
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 def execute(

@@ -13,10 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from vergence import catalogue
@@ -45,6 +44,9 @@ from vergence.reading.weights import load_state, load_tensors
 from vergence.runs.folder import Run
 from vergence.runs.machine import Runtime
 from vergence.runs.order import Order
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 @dataclass

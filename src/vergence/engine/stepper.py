@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from vergence.contract.context import Context
@@ -17,6 +16,9 @@ from vergence.contract.training import Optimiser, Phase
 from vergence.core.errors import VergenceError
 from vergence.engine.devices import over_processes
 from vergence.engine.optimisers import build_optimiser, load_state_by_name, set_rate, state_by_name
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 class NotFinite(Exception):

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from vergence import catalogue
 from vergence._version import __version__
@@ -197,9 +198,21 @@ def _filled(identity: Identity, tensors: Mapping[str, Any], path: Path) -> nn.Mo
     return model.eval()
 
 
+_STARTS = {getattr(nn.init, name) for name in dir(nn.init) if name.endswith("_") and not name.startswith("_")}
+_STARTS |= {Tensor.normal_, Tensor.uniform_}
+
+
+class _WithoutValues(TorchFunctionMode):
+    """No initial values: on the meta device there are none, and asking for them makes PyTorch import its compiler."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        return (args[0] if args else kwargs["tensor"]) if func in _STARTS else func(*args, **kwargs)
+
+
 def _on_meta(identity: Identity, path: Path) -> nn.Module:
     """The model without memory: a config may ask for any size."""
-    with torch.device("meta"):
+    with torch.device("meta"), _WithoutValues():
         return _built(identity, path)
 
 
