@@ -57,7 +57,7 @@ def bundle(count=1500):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("shape", [BOX, ELLIPSOID, CYLINDER, CONE])
 def test_hits_are_where_a_march_along_the_ray_enters_the_solid(shape, seed):
-    solids, rays = one(shape, seed=seed), bundle()
+    solids, rays = one(shape, seed=seed), bundle(600)
     hits = cast(solids, torch.zeros(3, dtype=torch.float64), rays)
     inverse = torch.linalg.inv(solids.frame[0])
     t = torch.linspace(0.01, 14, 3000, dtype=torch.float64)
