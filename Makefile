@@ -63,7 +63,7 @@ test-all: lint $(FUZZ) $(DOCS)
 
 # The gallery: its unit tests that need Gradio, then from click to picture in Chromium.
 test-browser: browser $(APP)
-	VERGENCE_BROWSER=1 $(BIN)/python -m pytest tests/app tests/browser
+	VERGENCE_BROWSER=1 $(PYTEST) tests/app tests/browser
 
 browser:
 	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && { $(CHROMIUM) || { timeout 300 apt-get update -qq && $(CHROMIUM); }; }; } \

@@ -41,7 +41,7 @@ class Visitor:
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
-    def wait(self, selector, seconds=20, shown=True):
+    def wait(self, selector, seconds=60, shown=True):
         """The first element that the selector finds, once it is seen."""
         return self.until(
             lambda: next((e for e in self.all(selector) if e.is_displayed() or not shown), None),
@@ -49,7 +49,7 @@ class Visitor:
             seconds,
         )
 
-    def until(self, what, otherwise, seconds=20):
+    def until(self, what, otherwise, seconds=60):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             try:
@@ -64,7 +64,7 @@ class Visitor:
     def text(self, selector):
         return " ".join(e.text for e in self.all(selector))
 
-    def says(self, selector, words, seconds=20):
+    def says(self, selector, words, seconds=60):
         return self.until(lambda: words in self.text(selector), f"{selector} does not say {words!r}", seconds)
 
     def type(self, selector, text):
