@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image, ImageDraw
 
-from vergence.documents.page import LineBox, find_lines, find_skew, inked, reading_order
+from vergence.documents.page import LineBox, even_light, find_lines, find_skew, inked, reading_order
 from vergence.rendering.documents.fonts import Face, opened
 
 FONT = opened(Face("DejaVuSerif", "serif"), 18)
@@ -31,6 +31,17 @@ def test_lines_are_found_in_order_with_any_colours(ink, paper):
         assert box.left <= x + 2
         assert abs(box.right - (x + FONT.getlength(text))) < 8
         assert y - 6 < box.top < box.bottom < y + 34
+
+
+def test_paper_in_light_that_falls_off_is_even():
+    lit = page(TEXTS, PLACES).float()
+    light = torch.linspace(0.25, 1.0, lit.shape[-1]) * torch.linspace(0.7, 1.0, lit.shape[-2])[:, None]
+    even = even_light((lit * light).byte(), 45)[0].float()
+    paper = lit[0] > 230
+    off = (even - even[paper].median()).abs().where(paper, 0)
+    assert off[30:-30, 30:-30].max() < 12
+    assert off.max() < 40  # at the edges, the paper beyond is not known
+    assert even[lit[0] < 40].median() < 60
 
 
 @pytest.mark.parametrize("turn", [-3.0, 2.0])

@@ -268,7 +268,7 @@ SETTINGS = Settings(
                 "set in Computer Modern Sans, which training has not"
             ),
             tried=(
-                "scikit-image's page (character errors 2.0 %), screenshots in Liberation, Open Sans and Roboto from 12 "
+                "scikit-image's page (character errors 0.3 %), screenshots in Liberation, Open Sans and Roboto from 12 "
                 "to 40 pixels (0 to 3.5 %), beside Tesseract: see the README"
             ),
         ),
