@@ -200,21 +200,20 @@ def _lines(ink: Mask) -> list[LineBox]:
 def _chained(letters: NDArray[Any], typical: float) -> list[NDArray[Any]]:
     """Letters, from left to right, in lines: each goes to the line whose last letters are at its height and near."""
     lines: list[list[NDArray[Any]]] = []
+    ends = np.empty((len(letters), 4))  # of each line's last letters: right, top, bottom and height
     for letter in letters:
         left, top, _, bottom = letter
-        best, score = None, 0.4
-        for line in lines:
-            recent = np.array(line[-6:])
-            if left - recent[:, 2].max() > APART * max(typical, float(np.median(recent[:, 3] - recent[:, 1]))):
-                continue
-            high, low = np.median(recent[:, 1]), np.median(recent[:, 3])
-            shared = (min(bottom, low) - max(top, high)) / max(min(bottom - top, low - high), 1)
-            if shared > score:
-                best, score = line, shared
-        if best is None:
-            lines.append([letter])
-        else:
-            best.append(letter)
+        right, high, low, tall = ends[: len(lines)].T
+        shared = (np.minimum(bottom, low) - np.maximum(top, high)) / np.minimum(bottom - top, low - high).clip(1)
+        shared[left - right > APART * np.maximum(typical, tall)] = 0
+        best = int(shared.argmax()) if lines else 0
+        if not lines or shared[best] <= 0.4:
+            best = len(lines)
+            lines.append([])
+        lines[best].append(letter)
+        recent = np.array(lines[best][-6:])
+        heights = recent[:, 3] - recent[:, 1]
+        ends[best] = recent[:, 2].max(), np.median(recent[:, 1]), np.median(recent[:, 3]), np.median(heights)
     return [np.array(line) for line in lines]
 
 
