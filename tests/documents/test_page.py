@@ -33,6 +33,19 @@ def test_lines_are_found_in_order_with_any_colours(ink, paper):
         assert y - 6 < box.top < box.bottom < y + 34
 
 
+def test_a_title_is_one_line_however_small_the_text_below_it():
+    own = Image.new("L", (700, 260), 235)
+    ImageDraw.Draw(own).text((20, 10), "Signs of gravity", 20, opened(Face("DejaVuSerif", "serif"), 64))
+    for number in range(5):
+        text = "and some of what there is to say of it, in letters of the usual size"
+        ImageDraw.Draw(own).text((20, 110 + 26 * number), text, 20, opened(Face("DejaVuSerif", "serif"), 14))
+    found = find_lines(torch.from_numpy(np.array(own.convert("RGB"))).permute(2, 0, 1).contiguous())
+    assert len(found.lines) == 6
+    assert found.lines[0].left < 30
+    assert found.lines[0].right > 530
+    assert found.lines[0].bottom - found.lines[0].top > 55
+
+
 def test_paper_in_light_that_falls_off_is_even():
     lit = page(TEXTS, PLACES).float()
     light = torch.linspace(0.25, 1.0, lit.shape[-1]) * torch.linspace(0.7, 1.0, lit.shape[-2])[:, None]

@@ -35,6 +35,10 @@ NEAR = 8
 """Letters that tell how high a line is at a place."""
 BELOW = 0.45
 """Share of the letters' height by which tails and commas reach below a line, and accents above it."""
+USUAL = 3.2
+"""Letters are at most this many times as tall as the typical one, but for those of titles."""
+FELLOWS = 2
+"""Pieces of like height beside a large one that make it a letter of a title."""
 LARGEST = 4000
 """Pieces of ink that are looked at, the largest first."""
 
@@ -186,7 +190,7 @@ def _lines(ink: Mask) -> list[LineBox]:
     if not letters.any():
         return []
     typical = float(np.median(tall[letters]))
-    letters &= (tall >= 0.45 * typical) & (tall <= 3.2 * typical)
+    letters &= (tall >= 0.45 * typical) & ((tall <= USUAL * typical) | _titles(every, letters, USUAL * typical))
     order = np.argsort(-sizes)[:LARGEST]
     kept = [i for i in order if letters[i]]
     lines = _gathered(_chained(every[sorted(kept, key=lambda i: every[i, 0])], typical))
@@ -194,7 +198,23 @@ def _lines(ink: Mask) -> list[LineBox]:
     boxes = _boxed(lines, every[marks])
     usual = float(np.median([box.bottom - box.top for box in boxes]))
     boxes = [_grown(box, usual, ink.shape) for box in boxes if box.bottom - box.top > 0.4 * usual]
+    boxes = [box for box in boxes if not any(_holds(other, box) for other in boxes)]
     return [box for box in boxes if box.right - box.left >= 0.3 * typical]
+
+
+def _titles(pieces: NDArray[Any], letters: NDArray[np.bool_], usual: float) -> NDArray[np.bool_]:
+    """Which of the pieces (N, 4) taller than usual stand in a row with others that are about as tall."""
+    found = np.zeros(len(pieces), bool)
+    left, top, right, bottom = pieces[letters].T
+    tall = bottom - top
+    for number in (letters & (pieces[:, 3] - pieces[:, 1] > usual)).nonzero()[0]:
+        own = pieces[number]
+        high = own[3] - own[1]
+        shared = np.minimum(bottom, own[3]) - np.maximum(top, own[1])
+        apart = np.maximum(left - own[2], own[0] - right)
+        fellows = (shared > 0.6 * tall) & (tall > 0.4 * high) & (tall < 2.5 * high) & (apart < high)
+        found[number] = fellows.sum() > FELLOWS  # it is one of them itself
+    return found
 
 
 def _chained(letters: NDArray[Any], typical: float) -> list[NDArray[Any]]:
@@ -263,6 +283,12 @@ def _boxed(lines: Sequence[NDArray[Any]], marks: NDArray[Any]) -> list[LineBox]:
         own = marks[(owner == number) & np.isfinite(away[number])]
         boxes.append(_moved(frame, *_around(np.concatenate([level, _levelled(frame, own)]))))
     return boxes
+
+
+def _holds(line: LineBox, part: LineBox) -> bool:
+    """Whether a box is a part of a larger line: the dot of an i in a title."""
+    within = line.left <= part.left and part.right <= line.right and part.top >= line.top and part.bottom <= line.bottom
+    return within and 1.5 * (part.bottom - part.top) < line.bottom - line.top
 
 
 def _around(pieces: NDArray[Any]) -> tuple[int, int, int, int]:
