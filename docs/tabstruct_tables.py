@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 import vergence
+from vergence.metrics.reading import character_error
 from vergence.metrics.tables import table_tree, teds
 
 FONTS = (Path("/usr/share/fonts/truetype"), Path(matplotlib.get_data_path()) / "fonts" / "ttf")
@@ -35,10 +36,16 @@ Rows = Sequence[Sequence[str | None]]
 
 
 class Drawn(NamedTuple):
-    """A picture and the spans of the cells that are not empty."""
+    """A picture, and spans and texts of the cells that are not empty."""
 
     picture: Image.Image
     spans: list[tuple[int, int, int, int]]
+    texts: list[str]
+
+    @classmethod
+    def of(cls, picture: Image.Image, rows: Rows) -> Drawn:
+        filled = [cell for cell in cells(rows) if cell[0]]
+        return cls(picture, [cell[1:] for cell in filled], [cell[0].replace("\n", " ") for cell in filled])
 
 
 def cells(rows: Rows) -> list[tuple[str, int, int, int, int]]:
@@ -88,7 +95,7 @@ def drawn(
         pen.line((x[0], y[row], x[-1], y[row]), fill=between)
     for row, thick in rules:
         pen.line((x[0], y[row], x[-1], y[row]), fill=ink, width=thick)
-    return Drawn(picture, [cell[1:] for cell in cells(rows) if cell[0]])
+    return Drawn.of(picture, rows)
 
 
 def plotted(draw: Callable[[Figure], None], width: float, height: float, dpi: int) -> Image.Image:
@@ -112,7 +119,7 @@ def plot_table(**colours: list[str]) -> Drawn:
         axes.table(cellText=values, rowLabels=labels, colLabels=columns, loc="center", **colours).scale(1, 1.4)
 
     rows = [["", *columns], *([label, *row] for label, row in zip(labels, values, strict=True))]
-    return Drawn(plotted(draw, 6.4, 2.4, 110), [cell[1:] for cell in cells(rows) if cell[0]])
+    return Drawn.of(plotted(draw, 6.4, 2.4, 110), rows)
 
 
 def book() -> Drawn:
@@ -133,7 +140,7 @@ def book() -> Drawn:
         for row, thick, left, right in ((0, 1.6, 0, 5), (2, 0.8, 0, 5), (6, 1.6, 0, 5), (1, 0.6, 1, 3), (1, 0.6, 3, 5)):
             axes.plot([x[left] + 0.01, x[right] - 0.01], [0.08 + step * row] * 2, "k", lw=thick)
 
-    return Drawn(plotted(draw, 6.2, 2.6, 120), [cell[1:] for cell in cells(rows)])
+    return Drawn.of(plotted(draw, 6.2, 2.6, 120), rows)
 
 
 def scanned(table: Drawn, degrees: float, blur: float, scale: float, noise: float) -> Drawn:
@@ -146,7 +153,7 @@ def scanned(table: Drawn, degrees: float, blur: float, scale: float, noise: floa
     values = values * (1 - 0.25 * np.linspace(0, 1, values.shape[1])) + source.normal(0, noise, values.shape)
     buffer = io.BytesIO()
     Image.fromarray(values.clip(0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=55)
-    return Drawn(Image.open(buffer).convert("RGB"), table.spans)
+    return table._replace(picture=Image.open(buffer).convert("RGB"))
 
 
 def tables() -> dict[str, Drawn]:
@@ -217,30 +224,45 @@ def tables() -> dict[str, Drawn]:
     }  # fmt: skip
 
 
+def reading(table: Drawn, found: Any) -> float:
+    """Character errors in percent, over the texts of all cells; a cell that does not begin where it should has none."""
+    read = {(cell.start_row, cell.start_column): cell.text for cell in found.cells}
+    return character_error([read.get((span[0], span[2]), "") for span in table.spans], table.texts)
+
+
 def main() -> None:
     model, folder = vergence.load("tabstruct"), Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    columns = ("table", "rows x columns", "found", "TEDS, structure", "all spans right", "network alone")
+    columns = (
+        "table",
+        "rows x columns",
+        "found",
+        "TEDS, structure",
+        "all spans right",
+        "network alone",
+        "letters wrong, %",
+    )
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
-    means = [[], []]
+    means = [[], [], []]
     for name, table in tables().items():
         with tempfile.TemporaryDirectory() as scratch:
             file = Path(scratch) / "table.png"
             table.picture.save(file)
-            results = [model.predict(images=file, text="none", assist=assist) for assist in ("ink", "none")]
+            results = [model.predict(images=file), model.predict(images=file, text="none", assist="none")]
             if folder is not None:
                 results[0].save(folder / name.replace(" ", "-").replace(",", "").replace("'", ""))
         truth = np.array(table.spans)
-        shape, scores = [truth[:, k].max() + 1 for k in (1, 3)], []
+        shape = [truth[:, k].max() + 1 for k in (1, 3)]
         spans = [np.array([(c.start_row, c.end_row, c.start_column, c.end_column) for c in result.tables[0].cells])
                  for result in results]  # fmt: skip
-        for mean, own in zip(means, spans, strict=True):
-            scores.append(100 * teds(table_tree(own.reshape(-1, 4)), table_tree(truth)))
-            mean.append(scores[-1])
+        scores = [100 * teds(table_tree(own.reshape(-1, 4)), table_tree(truth)) for own in spans]
         right = sorted(map(tuple, spans[0].tolist())) == sorted(table.spans)
         found = results[0].tables[0]
+        scores.append(reading(table, found))
+        for mean, score in zip(means, scores, strict=True):
+            mean.append(score)
         print(f"| {name} | {shape[0]} x {shape[1]} | {found.rows} x {found.columns} | {scores[0]:.1f} | "
-              f"{'yes' if right else 'no'} | {scores[1]:.1f} |")  # fmt: skip
-    print(f"| mean | | | {np.mean(means[0]):.1f} | | {np.mean(means[1]):.1f} |")
+              f"{'yes' if right else 'no'} | {scores[1]:.1f} | {scores[2]:.1f} |")  # fmt: skip
+    print(f"| mean | | | {np.mean(means[0]):.1f} | | {np.mean(means[1]):.1f} | {np.mean(means[2]):.1f} |")
 
 
 if __name__ == "__main__":

@@ -40,8 +40,12 @@ INNER = 0.4
 """Distance of a line from the borders of a cell, in sizes of the font, from which it parts the cell."""
 CROSSED = 0.8
 """Share of a cell's side that such a line has."""
+DENSE = 0.15
+"""Share of its box that the ink of a letter covers, at least."""
 FEWEST = 3
 """Letters that tell their size."""
+ROWS = 256
+"""Letters that are compared with all cells at a time."""
 
 
 class Sheet(NamedTuple):
@@ -57,13 +61,6 @@ class Sheet(NamedTuple):
     """(H, W): ruling lines."""
     em: float
     """Size of the font in pixels; 0 if there are no letters."""
-
-    def plain(self) -> Tensor:
-        """The picture with its ruling lines painted over with paper."""
-        near = ndimage.binary_dilation(self.rules, iterations=max(round(0.06 * self.em), 1)) & ~self.letters
-        pixels = self.picture.permute(1, 2, 0).numpy()
-        painted = np.where(near[..., None], _paper(pixels), pixels)
-        return torch.from_numpy(painted).permute(2, 0, 1).contiguous()
 
 
 def upright(picture: Tensor, deskew: float) -> Sheet:
@@ -87,7 +84,7 @@ def _smoothed(picture: Tensor, deviation: float) -> Tensor:
     return torch.from_numpy(ndimage.gaussian_filter(picture.numpy(), (0, deviation, deviation)))
 
 
-def _paper(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def paper_below(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """What the paper under a picture (H, W, 3) looks like: most of what is near, without ink or noise."""
     dark = float(np.median(pixels)) < float(pixels.mean())  # light ink on dark paper
     coarse = ndimage.percentile_filter(pixels[::4, ::4], 30 if dark else 70, (7, 7, 1))
@@ -102,7 +99,7 @@ def _turned(picture: Tensor, degrees: float) -> Tensor:
     tall, wide = turned_size(degrees, height, width)
     more = [(a - b) // 2 + 2 for a, b in zip(turned_size(degrees, tall, wide), (height, width), strict=True)]
     pixels = picture.permute(1, 2, 0).numpy()
-    large = np.pad(_paper(pixels), ((more[0],) * 2, (more[1],) * 2, (0, 0)), "edge")
+    large = np.pad(paper_below(pixels), ((more[0],) * 2, (more[1],) * 2, (0, 0)), "edge")
     large[more[0] : more[0] + height, more[1] : more[1] + width] = pixels
     turned = np.array(Image.fromarray(large).rotate(degrees, Image.Resampling.BICUBIC))
     top, left = (turned.shape[0] - tall) // 2, (turned.shape[1] - wide) // 2
@@ -117,10 +114,13 @@ def letter_size(ink: Mask) -> float:
         return 0.0
     tall, wide = (np.array([s[k].stop - s[k].start for s in places]) for k in (0, 1))
     letters = (tall >= 4) & (tall < 6 * wide) & (wide < 4 * tall)
-    letters &= tall < 0.5 * max(ink.shape)
+    sizes = np.bincount(labels.ravel())[1:]
+    letters &= (tall < 0.5 * max(ink.shape)) & (sizes > DENSE * tall * wide)
     if letters.sum() < FEWEST:
         return 0.0
-    typical = np.median(tall[letters])
+    order = np.argsort(tall[letters])
+    share = np.cumsum(sizes[letters][order])  # specks may be more than letters, but they have less ink
+    typical = tall[letters][order][np.searchsorted(share, share[-1] / 2)]
     near = letters & (tall > 0.5 * typical) & (tall < 2 * typical)
     return float(np.median(tall[near])) / TALL
 
@@ -137,12 +137,14 @@ def _rules(ink: Mask, em: float) -> Mask:
         rough = ndimage.maximum_filter1d(runs, wide, 1 - axis, mode="constant")
         others = (ink & (rough == 0)).astype(np.uint8)
         beside = ndimage.maximum_filter1d(others, 2 * max(round(BESIDE * em), 3) + 1, 1 - axis, mode="constant") > 0
-        labels, count = ndimage.label(runs & bits, np.ones((3, 3), int))
+        # A small blurred word has two runs, along its top and its base: they are one piece.
+        closed = ndimage.minimum_filter1d(rough, wide, 1 - axis, mode="constant")
+        labels, count = ndimage.label(closed, np.ones((3, 3), int))
         if count:
             fringe = ndimage.maximum_filter1d((ink & (runs == 0)).astype(np.uint8), wide, 1 - axis, mode="constant") > 0
             word = _short_and_thick(labels, axis, em) & (_means(fringe, labels, count) > 0.3)
             kept = np.concatenate([[False], ~word & (_means(beside, labels, count) < 0.4)])
-            lines = kept[labels].astype(np.uint8)
+            lines = (kept[labels] & (runs > 0)).astype(np.uint8)
             longer = ndimage.maximum_filter1d(lines, 2 * round(1.5 * em) + 1, axis, mode="constant")  # across gaps
             near = ndimage.maximum_filter1d(longer, wide, 1 - axis, mode="constant") > 0
             goes_on = (
@@ -265,16 +267,24 @@ def grown(sheet: Sheet, boxes: NDArray[Any]) -> tuple[NDArray[np.float64], NDArr
     letters = np.array([(s[1].start, s[0].start, s[1].stop, s[0].stop) for s in ndimage.find_objects(labels)], float)
     size = letters[:, 2:] - letters[:, :2]
     sensible = (size[:, 1] < 3 * sheet.em) & (size.max(1) > SPECK * sheet.em)  # blurred words are wide
-    letters, size = letters[sensible], size[sensible]
-    low = np.maximum(letters[:, None, :2], result[None, :, :2])
-    both = np.clip(np.minimum(letters[:, None, 2:], result[None, :, 2:]) - low, 0, None).prod(-1)
-    owner = both.argmax(1)
-    share = both[np.arange(len(letters)), owner] / np.maximum(size.prod(1), 1)
+    letters = letters[sensible]
+    owner, share = owners(letters, result)
     for letter, number in zip(letters[share > 0.3], owner[share > 0.3], strict=True):
         result[number, :2] = np.minimum(result[number, :2], letter[:2])
         result[number, 2:] = np.maximum(result[number, 2:], letter[2:])
         counts[number] += 1
     return result, counts
+
+
+def owners(letters: NDArray[np.float64], boxes: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Which of the boxes (N, 4) has most of each letter's box (P, 4), and the share that it has."""
+    owner, most = np.zeros(len(letters), np.int64), np.zeros(len(letters))
+    for start in range(0, len(letters), ROWS):
+        some = letters[start : start + ROWS, None]
+        low, high = np.maximum(some[..., :2], boxes[:, :2]), np.minimum(some[..., 2:], boxes[:, 2:])
+        both = np.clip(high - low, 0, None).prod(-1)
+        owner[start : start + ROWS], most[start : start + ROWS] = both.argmax(1), both.max(1)
+    return owner, most / np.maximum((letters[:, 2:] - letters[:, :2]).prod(1), 1)
 
 
 def uncovered(sheet: Sheet, boxes: NDArray[Any]) -> NDArray[np.float64]:

@@ -27,7 +27,8 @@ from vergence.documents.table_files import (
     write_table_json,
     write_xlsx,
 )
-from vergence.documents.table_ink import Sheet, content_box, enclosed, grown, parted, uncovered, upright
+from vergence.documents.table_ink import Sheet, enclosed, grown, parted, uncovered, upright
+from vergence.documents.table_letters import cell_letters
 from vergence.documents.table_text import read_cells
 from vergence.documents.tables import MULTIPLE, as_ink, as_rgb, resized_by
 from vergence.documents.tabstruct.model import TabStructNet
@@ -83,7 +84,7 @@ def tables_of(ctx: Ctx, model: TabStructNet, inputs: Inputs) -> Tables:
     """The tables of all pictures."""
     sheets = [upright(read_upright(path), inputs.deskew if not inputs.cells else 0.0) for path in inputs.images]
     structures = [_structure(ctx, model, sheet, inputs) for sheet in ctx.progress.track(sheets, "tables")]
-    crops = [_crops(sheet, boxes) for sheet, (boxes, _, _) in zip(sheets, structures, strict=True)]
+    crops = [cell_letters(sheet, boxes) for sheet, (boxes, _, _) in zip(sheets, structures, strict=True)]
     texts, note = read_cells(ctx, crops, [sheet.em for sheet in sheets], inputs.text)
     tables = []
     for (boxes, scores, grid), read in zip(structures, texts, strict=True):
@@ -194,23 +195,6 @@ def _snapped(boxes: NDArray[np.float64], spans: Tensor) -> NDArray[np.float64]:
                 result[ends, high] = border
     result[:, 2:] = np.maximum(result[:, 2:], result[:, :2] + 1)
     return result
-
-
-def _crops(sheet: Sheet, boxes: NDArray[np.float64]) -> list[Tensor]:
-    """Pictures (3, H, W) of the texts of cells, without ruling lines; empty where there is no ink."""
-    plain, (height, width) = sheet.plain(), sheet.picture.shape[-2:]
-    crops = []
-    for box in boxes:
-        found = content_box(sheet.letters, box)
-        if found is None:
-            crops.append(plain[:, :0, :0])
-            continue
-        more = max(round(0.25 * sheet.em), 2)
-        left, top, right, bottom = found
-        crops.append(
-            plain[:, max(top - more, 0) : min(bottom + more, height), max(left - more, 0) : min(right + more, width)]
-        )
-    return crops
 
 
 # Files ----------------------------------------------------------------------------------------------------------------
