@@ -5,7 +5,8 @@ import pytest
 import torch
 from PIL import Image, ImageDraw
 
-from vergence.documents.page import LineBox, even_light, find_lines, find_skew, inked, reading_order
+from vergence.documents.ink import even_light, inked
+from vergence.documents.page import LineBox, find_lines, find_skew, reading_order
 from vergence.rendering.documents.fonts import Face, opened
 
 FONT = opened(Face("DejaVuSerif", "serif"), 18)
@@ -44,6 +45,24 @@ def test_a_title_is_one_line_however_small_the_text_below_it():
     assert found.lines[0].left < 30
     assert found.lines[0].right > 530
     assert found.lines[0].bottom - found.lines[0].top > 55
+
+
+def test_light_letters_in_a_filled_box_are_ink_as_dark_ones_beside_it_are():
+    own = Image.new("L", (420, 120), 235)
+    pen = ImageDraw.Draw(own)
+    pen.rectangle((20, 10, 400, 50), fill=110)
+    pen.text((40, 20), "Totals by year", 250, FONT)
+    pen.text((40, 75), "Totals by year", 20, FONT)
+    ink = inked(torch.from_numpy(np.array(own)).repeat(3, 1, 1))
+    rows, columns = ink[70:105].any(1).nonzero()[0], ink[70:105].any(0).nonzero()[0]
+    assert (ink[15:50, 30:390].any(1).nonzero()[0] == rows).all()
+    share = (ink[15:50] & ink[70:105]).sum() / (ink[15:50] | ink[70:105])[:, columns[0] : columns[-1] + 1].sum()
+    assert share > 0.9
+    dark = Image.new("L", (420, 120), 235)
+    ImageDraw.Draw(dark).rectangle((20, 10, 400, 50), fill=150)
+    ImageDraw.Draw(dark).text((40, 20), "Totals by year", 10, FONT)
+    kept = inked(torch.from_numpy(np.array(dark)).repeat(3, 1, 1))
+    assert kept[20:45, columns[0] : columns[-1] + 1].any(0).mean() > 0.7
 
 
 def test_paper_in_light_that_falls_off_is_even():

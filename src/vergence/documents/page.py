@@ -17,10 +17,9 @@ from torch import Tensor
 
 from vergence.contract.inputs import InMemory
 from vergence.data.images import as_picture, read_image
-from vergence.documents.lines import grey
+from vergence.documents.ink import Mask, inked
 from vergence.reading.pictures import read_picture
 
-Mask = NDArray[np.bool_]
 FEWEST = 8
 """Letters that tell how a line bends."""
 SAMPLED = 40_000
@@ -110,43 +109,6 @@ def find_lines(picture: Tensor, deskew: float = 5.0) -> Page:
         picture = torch.from_numpy(turned).permute(2, 0, 1).contiguous()
         ink = inked(picture)
     return Page(picture, skew, ink, tuple(reading_order(_lines(ink))))
-
-
-def inked(picture: Tensor) -> Mask:
-    """Where a picture (3, H, W) has ink (H, W): pixels darker than their surroundings by a share of the local
-    contrast (Sauvola's rule), on paper that may be lit unevenly; light ink on dark paper is ink too."""
-    values = _dark_on_light(grey(picture)[0].numpy())
-    side = _side(values)
-    mean = ndimage.uniform_filter(values, side, mode="nearest")
-    spread = np.sqrt(np.maximum(ndimage.uniform_filter(values**2, side, mode="nearest") - mean**2, 0))
-    most = max(float(np.quantile(spread, 0.99)), 1e-6)
-    if most < 4.0:  # grey levels: nothing but noise
-        return np.zeros(values.shape, bool)
-    found: Mask = (values < mean - 0.25 * most) & (values < mean - 0.4 * spread)
-    return found
-
-
-def _side(values: NDArray[Any]) -> int:
-    """Pixels of the surroundings of a pixel."""
-    return int(np.clip(min(values.shape) / 12, 15, 101)) | 1
-
-
-def _dark_on_light(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Grey values, inverted if ink is lighter than paper. Of the two, ink covers less: it differs more from the mean of
-    its surroundings, however the light falls off."""
-    detail = values - ndimage.uniform_filter(values, _side(values), mode="nearest")
-    return 255 - values if (detail**3).sum() > 0 else values
-
-
-def even_light(picture: Tensor, side: int) -> Tensor:
-    """A picture (3, H, W) as bytes (1, H, W) with dark ink on paper of one brightness: divided by its paper, which is
-    what a closing leaves that is wider than strokes (where light falls off, the brightest pixel near by would be paper
-    of another place)."""
-    values = _dark_on_light(grey(picture)[0].numpy())
-    smooth = ndimage.gaussian_filter(values, 1.0)
-    paper = ndimage.uniform_filter(ndimage.grey_closing(smooth, (side, side), mode="nearest"), side)
-    even = np.clip(235 * (values + 1) / np.maximum(paper + 1, 24), 0, 255)
-    return torch.from_numpy(even.astype(np.uint8)).unsqueeze(0)
 
 
 def find_skew(ink: Mask, most: float) -> float:

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from vergence.contract.assets import Asset
 from vergence.contract.context import Context
+from vergence.documents.ink import even_light, inked
 from vergence.documents.lines import WIDEST, Alphabet, strip
-from vergence.documents.page import LineBox, Page, even_light, find_lines, inked
+from vergence.documents.page import LineBox, Page, find_lines
 from vergence.ops.ctc import collapse
 
 BUCKET = 64

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from vergence.core.errors import VergenceError
 from vergence.data.images import read_image
-from vergence.documents.page import inked
+from vergence.documents.ink import inked
 from vergence.documents.table_ink import content_box
 from vergence.documents.tables import TableSample
 from vergence.ops.boxes import area

@@ -13,7 +13,8 @@ from PIL import Image
 from scipy import ndimage
 from torch import Tensor
 
-from vergence.documents.page import Mask, find_skew, inked
+from vergence.documents.ink import Mask, inked
+from vergence.documents.page import find_skew
 from vergence.rendering.documents.paper import turned_size
 
 TALL = 0.62

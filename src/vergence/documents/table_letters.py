@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from torch import Tensor
 
+from vergence.documents.ink import Mask, dark_on_light
 from vergence.documents.lines import grey
-from vergence.documents.page import Mask
 from vergence.documents.table_ink import Sheet, owners, paper_below
 
 PALE = 0.55
@@ -48,15 +48,16 @@ class Pieces(NamedTuple):
 
 
 def cell_letters(sheet: Sheet, boxes: NDArray[np.float64]) -> list[Tensor]:
-    """A picture (3, H, W) of the letters of each cell (N, 4); empty for a cell without any. A letter belongs as a whole
-    to the cell that has most of it."""
+    """A grey picture (3, H, W) of the letters of each cell (N, 4), dark on light; empty for a cell without any. A
+    letter belongs as a whole to the cell that has most of it."""
     labels, count = ndimage.label(sheet.letters, ALL_AROUND)
     empty = sheet.picture[:, :0, :0]
     if not (count and len(boxes)):
         return [empty] * len(boxes)
-    pixels = sheet.picture.permute(1, 2, 0).numpy()
+    values = dark_on_light(grey(sheet.picture)[0].numpy()).astype(np.uint8)
+    pixels = values[..., None].repeat(3, 2)
     paper = paper_below(pixels)
-    pieces = _pieces(sheet, labels, count, paper)
+    pieces = _pieces(sheet, labels, count, np.abs(values.astype(float) - paper[..., 0]))
     owner, share = owners(pieces.boxes, boxes)
     owner[share <= 0.3] = -1
     tall = np.ptp(pieces.boxes[:, 1::2], axis=1) >= TALL * sheet.em
@@ -78,9 +79,8 @@ def cell_letters(sheet: Sheet, boxes: NDArray[np.float64]) -> list[Tensor]:
     return result
 
 
-def _pieces(sheet: Sheet, labels: NDArray[np.int32], count: int, paper: NDArray[np.uint8]) -> Pieces:
+def _pieces(sheet: Sheet, labels: NDArray[np.int32], count: int, apart: NDArray[np.float64]) -> Pieces:
     boxes = [(s[1].start, s[0].start, s[1].stop, s[0].stop) for s in ndimage.find_objects(labels)]
-    apart = (grey(sheet.picture) - grey(torch.tensor(paper).permute(2, 0, 1)))[0].abs().numpy()
     beside = ndimage.binary_dilation(sheet.rules, ALL_AROUND)
     numbers = np.arange(1, count + 1)
     dark, touching = (np.asarray(ndimage.maximum(values, labels, numbers)) for values in (apart, beside))

@@ -16,8 +16,8 @@ from torch import Tensor
 from vergence.core.seeding import generator as seeded
 from vergence.data.images import resized, scaled
 from vergence.data.rendered import rendered
+from vergence.documents.ink import inked
 from vergence.documents.lines import grey
-from vergence.documents.page import inked
 from vergence.documents.table_ink import letter_size
 from vergence.nn.rcnn import batched
 from vergence.ops.boxes import area
