@@ -11,7 +11,7 @@ from vergence.rendering.documents.fonts import Face, opened
 
 FACE = opened(Face("DejaVuSans", "sans"), 13)
 WIDE, TALL, PLACE = 80, 20, 12
-TEXTS = [["Qty, j", "12.50", ""], ["g-p", "i", "0.7"], ["Total", "99", "88;"]]
+TEXTS = [["Qty, j", "12.50", ""], ["g-p", "no", "0.7"], ["Total", "99", "88;"]]
 
 
 def table(line, ink=20, paper=250, texts=TEXTS):

@@ -20,7 +20,7 @@ COARSE = 4
 WINDOW, AROUND = 5, 41
 """Of those: a fill is what is left by a median over the first, if it is darker than the paper within the second."""
 DARKER = 0.8
-FLAT = 0.85
+FLAT = 0.6
 """Share of its bounding box that a fill has, at least, and SOLID of its rim."""
 SOLID = 0.95
 HIGH = 20
@@ -31,9 +31,13 @@ darker than the fill by a quarter of that, as the letters themselves would be if
 
 
 def inked(picture: Tensor) -> Mask:
-    """Where a picture (3, H, W) has ink (H, W): pixels darker than their surroundings by a share of the local
-    contrast (Sauvola's rule), on paper that may be lit unevenly; light ink on dark paper is ink too."""
-    values = dark_on_light(grey(picture)[0].numpy())
+    """Where a picture (3, H, W) has ink (H, W): pixels that differ from their surroundings by a share of the local
+    contrast (Sauvola's rule), on paper that may be lit unevenly."""
+    return darker(dark_on_light(grey(picture)[0].numpy()))
+
+
+def darker(values: Grey) -> Mask:
+    """Where dark ink is on light paper."""
     side = _side(values)
     mean = ndimage.uniform_filter(values, side, mode="nearest")
     spread = np.sqrt(np.maximum(ndimage.uniform_filter(values**2, side, mode="nearest") - mean**2, 0))

@@ -13,7 +13,8 @@ from PIL import Image
 from scipy import ndimage
 from torch import Tensor
 
-from vergence.documents.ink import Mask, inked
+from vergence.documents.ink import Grey, Mask, dark_on_light, darker
+from vergence.documents.lines import grey
 from vergence.documents.page import find_skew
 from vergence.rendering.documents.paper import turned_size
 
@@ -56,6 +57,8 @@ class Sheet(NamedTuple):
     """Bytes (3, H, W)."""
     skew: float
     """Degrees by which it was turned, anticlockwise."""
+    values: Grey
+    """(H, W): its brightness, with dark ink on light paper."""
     letters: Mask
     """(H, W): ink but for ruling lines."""
     rules: Mask
@@ -66,23 +69,20 @@ class Sheet(NamedTuple):
 
 def upright(picture: Tensor, deskew: float) -> Sheet:
     """A picture (3, H, W) turned by at most ``deskew`` degrees so that its rows are level, and what is in it."""
-    ink = inked(picture)
+    values = dark_on_light(grey(picture)[0].numpy())
+    ink = darker(values)
     skew = find_skew(ink, deskew) if deskew else 0.0
     if skew:
         picture = _turned(picture, skew)
-        ink = inked(picture)
+        values = dark_on_light(grey(picture)[0].numpy())
+        ink = darker(values)
     em = letter_size(ink)
     em = letter_size(ink & ~_rules(ink, em)) or em
     if em:
-        ink = inked(_smoothed(picture, SMOOTH * em))
+        ink = darker(ndimage.gaussian_filter(values, SMOOTH * em))  # without noise that is finer than letters
     rules = _rules(ink, em)
     rules |= _strokes(ink & ~rules, em)
-    return Sheet(picture, skew, ink & ~rules, rules, em)
-
-
-def _smoothed(picture: Tensor, deviation: float) -> Tensor:
-    """A picture (3, H, W) without noise that is finer than its letters."""
-    return torch.from_numpy(ndimage.gaussian_filter(picture.numpy(), (0, deviation, deviation)))
+    return Sheet(picture, skew, values, ink & ~rules, rules, em)
 
 
 def paper_below(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from torch import Tensor
 
-from vergence.documents.ink import Mask, dark_on_light
-from vergence.documents.lines import grey
+from vergence.documents.ink import Mask
 from vergence.documents.table_ink import Sheet, owners, paper_below
 
 PALE = 0.55
@@ -54,10 +53,9 @@ def cell_letters(sheet: Sheet, boxes: NDArray[np.float64]) -> list[Tensor]:
     empty = sheet.picture[:, :0, :0]
     if not (count and len(boxes)):
         return [empty] * len(boxes)
-    values = dark_on_light(grey(sheet.picture)[0].numpy()).astype(np.uint8)
-    pixels = values[..., None].repeat(3, 2)
+    pixels = sheet.values.astype(np.uint8)[..., None].repeat(3, 2)
     paper = paper_below(pixels)
-    pieces = _pieces(sheet, labels, count, np.abs(values.astype(float) - paper[..., 0]))
+    pieces = _pieces(sheet, labels, count, np.abs(sheet.values.astype(float) - paper[..., 0]))
     owner, share = owners(pieces.boxes, boxes)
     owner[share <= 0.3] = -1
     tall = np.ptp(pieces.boxes[:, 1::2], axis=1) >= TALL * sheet.em
