@@ -260,9 +260,9 @@ def _iam_split(path: Path, split: str) -> tuple[Callable[[str, str], bool], str]
 def folder(path: Path, split: str) -> TextFiles:
     """``labels.csv`` with columns ``file`` and ``text``, and perhaps ``split`` (train, val, test); or one in each of
     the folders ``train``, ``val`` and ``test``. Without either, files are split by a hash of their names."""
+    stands_in = {"train": ("train",), "val": ("val", "test"), "test": ("test", "val")}[split]
     parts = {name: path / name / "labels.csv" for name in ("train", "val", "test")}
     if any(own.exists() for own in parts.values()):
-        stands_in = {"train": ("train",), "val": ("val", "test"), "test": ("test", "val")}[split]
         name = next((name for name in stands_in if parts[name].exists()), None)
         if name is None:
             raise VergenceError(f"{path} has no {split}/labels.csv")
@@ -270,7 +270,11 @@ def folder(path: Path, split: str) -> TextFiles:
     own = path / "labels.csv"
     pairs, splits = _labels(own)
     if splits:
-        return _files([pair for pair, name in zip(pairs, splits, strict=True) if name == split], own)
+        name = next((name for name in stands_in if name in splits), None)
+        if name is None:
+            raise VergenceError(f"{own} has no file of the split {split}")
+        chosen = [pair for pair, given in zip(pairs, splits, strict=True) if given == name]
+        return _files(chosen, own, split=name if name != split else "")
     chosen = [pair for pair in pairs if split_of(pair[0].name) == split]
     return _files(chosen, own, BY_HASH.format("files"))
 

@@ -256,3 +256,16 @@ def test_bad_settings_are_refused():
     ):
         with pytest.raises(VergenceError, match=said):
             make()
+
+
+def test_a_table_with_two_splits_has_a_validation_set_and_a_missing_one_is_named(tmp_path):
+    for name in "ab":
+        Image.new("L", (40, 20), 200).save(tmp_path / f"{name}.png")
+    table = tmp_path / "labels.csv"
+    table.write_text("file,text,split\na.png,one,train\nb.png,two,test\n")
+    found = {split: layouts.folder(tmp_path, split) for split in ("train", "val", "test")}
+    assert {split: own.texts for split, own in found.items()} == {"train": ("one",), "val": ("two",), "test": ("two",)}
+    assert (found["val"].split, found["test"].split) == ("test", "")
+    table.write_text("file,text,split\na.png,one,train\n")
+    with pytest.raises(VergenceError, match=r"labels.csv has no file of the split val$"):
+        layouts.folder(tmp_path, "val")
